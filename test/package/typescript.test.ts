@@ -1,0 +1,55 @@
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { bundle } from './bundle.js'
+import { createConsumer, tool, type PackageType } from './consumer.js'
+
+const COMPILERS = [
+  ['7', tool('typescript/bin/tsc')],
+  ['5.9', join(import.meta.dirname, 'node_modules/typescript/bin/tsc')],
+] as const
+
+const MODES: readonly { module: string; type: PackageType; file: string }[] = [
+  { module: 'node16', type: 'module', file: 'hello.ts' },
+  { module: 'node16', type: 'commonjs', file: 'hello-import.ts' },
+  { module: 'nodenext', type: 'module', file: 'hello.ts' },
+  { module: 'nodenext', type: 'commonjs', file: 'hello.ts' },
+  { module: 'preserve', type: 'module', file: 'hello.ts' },
+  { module: 'preserve', type: 'commonjs', file: 'hello.ts' },
+]
+
+describe.each(COMPILERS)('TypeScript %s', (_, compiler) => {
+  test.each(MODES)(
+    'module $module in a package of type $type type-checks all libraries and runs a job',
+    async ({ module, type, file }) => {
+      const consumer = createConsumer({
+        type,
+        files: {
+          [`typescript/${file}`]: 'hello.ts',
+          'typescript/testing.ts': module === 'node16' && type === 'commonjs' ? 'testing.mts' : 'testing.ts',
+        },
+        packages: ['@types/node', 'undici-types'],
+      })
+      consumer.write(
+        'tsconfig.json',
+        JSON.stringify({
+          compilerOptions: {
+            module,
+            moduleResolution: module === 'preserve' ? 'bundler' : module,
+            target: 'es2022',
+            lib: ['es2023'],
+            types: ['node'],
+            strict: true,
+            exactOptionalPropertyTypes: true,
+            skipLibCheck: false,
+            rootDir: '.',
+            outDir: 'out',
+          },
+          include: ['*.ts', '*.mts'],
+        }),
+      )
+      consumer.node(compiler)
+      if (module === 'preserve') await bundle(consumer, 'out/hello.js', 'out/bundle.mjs', 'esm')
+      expect(consumer.node(module === 'preserve' ? 'out/bundle.mjs' : 'out/hello.js')).toBe('hi Ada\n')
+    },
+  )
+})

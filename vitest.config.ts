@@ -1,0 +1,30 @@
+import { fileURLToPath } from 'node:url'
+import { defineConfig } from 'vitest/config'
+
+const source = (file: string) => fileURLToPath(new URL(`src/${file}`, import.meta.url))
+
+export default defineConfig({
+  resolve: {
+    // Tests see the sources under the public names; the processes they start see dist/, which the global setup builds.
+    alias: [
+      { find: /^jobtable$/, replacement: source('index.ts') },
+      { find: /^jobtable\/testing$/, replacement: source('testing/index.ts') },
+    ],
+  },
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['test/package/**'],
+    globalSetup: 'test/global-setup.ts',
+    environment: 'node',
+    // Tests send signals, load native modules and start processes of their own: each file gets a process.
+    pool: 'forks',
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    coverage: {
+      provider: 'v8',
+      include: ['src/**'],
+      reporter: ['text', 'html'],
+      thresholds: { 'src/transition.ts': { 100: true } },
+    },
+  },
+})
