@@ -1,0 +1,202 @@
+/**
+ * Files that handlers produce. A job's file lives in a `FileStore`; the row holds only its description, as the result
+ * `{"$file": {...}}`. Each attempt writes under a key of its own, so that a late attempt never replaces the file of a
+ * newer one.
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { access, mkdir, open, rename, rm, rmdir } from 'node:fs/promises'
+import { basename, dirname, join, resolve, sep } from 'node:path'
+import { Readable, Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { JobtableError } from './errors.js'
+
+/** Where files are kept. Four methods, so that any storage library can fill it. */
+export interface FileStore {
+  /** Stores the whole stream under the key, or nothing. Resolves once it is safe. */
+  write(key: string, content: Readable, about: { contentType: string }): Promise<void>
+  read(key: string): Promise<Readable>
+  exists(key: string): Promise<boolean>
+  /** Deleting what does not exist is no error. */
+  delete(key: string): Promise<void>
+}
+
+/** What a row says about a file. */
+export interface FileDescription {
+  key: string
+  /** The name to offer for a download. */
+  name: string
+  /** Bytes. */
+  size: number
+  /** Of the content, in hexadecimal. */
+  sha256: string
+  /** A media type, such as `application/pdf`. */
+  contentType: string
+}
+
+/** A stored file: what `job.file(...)` gives to a handler, and `job.result()` to whoever waits. */
+export class JobFile implements FileDescription {
+  readonly key: string
+  readonly name: string
+  readonly size: number
+  readonly sha256: string
+  readonly contentType: string
+  readonly #files: FileStore
+
+  constructor(about: FileDescription, files: FileStore) {
+    this.key = about.key
+    this.name = about.name
+    this.size = about.size
+    this.sha256 = about.sha256
+    this.contentType = about.contentType
+    this.#files = files
+  }
+
+  /** The content. Rejects with `file_missing` when the file is gone. */
+  async stream(): Promise<Readable> {
+    if (!(await this.exists())) {
+      throw new JobtableError('file_missing', `the file ${this.key} is gone from the file store: enqueue its job again to make it anew`, {
+        data: { key: this.key },
+      })
+    }
+    return this.#files.read(this.key)
+  }
+
+  /** The whole content in memory. */
+  async bytes(): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    for await (const chunk of await this.stream()) chunks.push(Buffer.from(chunk as Uint8Array))
+    return Buffer.concat(chunks)
+  }
+
+  exists(): Promise<boolean> {
+    return this.#files.exists(this.key)
+  }
+
+  toJSON(): { $file: FileDescription } {
+    const { key, name, size, sha256, contentType } = this
+    return { $file: { key, name, size, sha256, contentType } }
+  }
+}
+
+/** The file that a stored result describes, or null. */
+export function fileOf(result: unknown): FileDescription | null {
+  if (typeof result !== 'object' || result === null || !('$file' in result)) return null
+  return result.$file as FileDescription
+}
+
+export type FileContent = string | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<string | Uint8Array>
+
+/** Streams the content into the store, measuring it on the way. */
+export async function storeFile(
+  files: FileStore,
+  folder: string,
+  name: string,
+  content: FileContent,
+  options: { contentType?: string; signal?: AbortSignal } = {},
+): Promise<JobFile> {
+  if (!/^[^/\\\0]{1,200}$/.test(name) || name === '.' || name === '..') {
+    throw new JobtableError('config_invalid', `${JSON.stringify(name)} is no file name: give 1 to 200 characters without slashes`)
+  }
+  const key = `${folder}/${name}`
+  const contentType = options.contentType ?? contentTypeOf(name)
+  const hash = createHash('sha256')
+  let size = 0
+  const measure = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      size += chunk.length
+      hash.update(chunk)
+      done(null, chunk)
+    },
+  })
+  const source = toReadable(content)
+  const { signal } = options
+  // Both sides are awaited: a source that fails must fail the write, and a write that fails must stop the source.
+  await Promise.all([pipeline(source, measure, { ...(signal && { signal }) }), files.write(key, measure, { contentType })])
+  return new JobFile({ key, name, size, sha256: hash.digest('hex'), contentType }, files)
+}
+
+function toReadable(content: FileContent): Readable {
+  if (typeof content === 'string' || content instanceof Uint8Array) return Readable.from([Buffer.from(content as string)], { objectMode: false })
+  if (content instanceof Blob) return Readable.fromWeb(content.stream() as Parameters<typeof Readable.fromWeb>[0])
+  if (content instanceof Readable) return content
+  if (content instanceof ReadableStream) return Readable.fromWeb(content as Parameters<typeof Readable.fromWeb>[0])
+  return Readable.from(content, { objectMode: false })
+}
+
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  csv: 'text/csv; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+  json: 'application/json',
+  md: 'text/markdown; charset=utf-8',
+  pdf: 'application/pdf',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+  txt: 'text/plain; charset=utf-8',
+  zip: 'application/zip',
+}
+
+function contentTypeOf(name: string): string {
+  return CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1).toLowerCase()] ?? 'application/octet-stream'
+}
+
+/**
+ * Files in a local folder: streamed to a temporary name, flushed to the disk, then renamed, so that a file is there whole or
+ * not at all.
+ */
+export function localFiles(folder: string): FileStore {
+  const root = resolve(folder)
+  const pathOf = (key: string): string => {
+    const path = resolve(root, key)
+    if (!path.startsWith(root + sep)) throw new JobtableError('config_invalid', `the file key ${JSON.stringify(key)} leaves the folder ${root}`)
+    return path
+  }
+  return {
+    async write(key, content) {
+      const path = pathOf(key)
+      const temporary = join(dirname(path), `.${basename(path).slice(0, 100)}.${randomUUID()}.tmp`)
+      await mkdir(dirname(path), { recursive: true })
+      try {
+        await pipeline(content, createWriteStream(temporary, { flags: 'wx' }))
+        const handle = await open(temporary, 'r+')
+        await handle.sync().finally(() => handle.close())
+        await rename(temporary, path)
+      } catch (error) {
+        await rm(temporary, { force: true })
+        throw error
+      }
+    },
+    async read(key) {
+      return createReadStream(pathOf(key))
+    },
+    async exists(key) {
+      try {
+        await access(pathOf(key))
+        return true
+      } catch (error) {
+        if (hasCode(error, 'ENOENT', 'ENOTDIR')) return false
+        throw error
+      }
+    },
+    async delete(key) {
+      const path = pathOf(key)
+      await rm(path, { force: true })
+      await removeEmptyFolders(dirname(path), root)
+    },
+  }
+}
+
+function hasCode(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code))
+}
+
+async function removeEmptyFolders(folder: string, root: string): Promise<void> {
+  for (let path = folder; path.startsWith(root + sep); path = dirname(path)) {
+    try {
+      await rmdir(path)
+    } catch (error) {
+      if (hasCode(error, 'ENOTEMPTY', 'EEXIST', 'ENOENT')) return
+      throw error
+    }
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * A job type: the contract between those who enqueue it and the handler that runs it. The contract needs no handler, so
+ * that a web bundle can hold the one without the other.
+ */
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { DEFAULT_MAX_DELAY_MS, exponential, nextRunAfter, type Backoff } from './backoff.js'
+import { parseDuration, type Duration } from './duration.js'
+import { JobtableError, type Classification } from './errors.js'
+import type { JobFile } from './files.js'
+import { prepareRule, type IdempotencyRule, type KeyPart, type NoIdempotency, type OnDuplicate, type Rule } from './idempotency.js'
+import type { JsonCheck } from './json.js'
+import type { Messages } from './messages.js'
+import { DEFAULT_MAX_ATTEMPTS, type RetryPolicy } from './transition.js'
+import type { JobContext } from './worker/context.js'
+
+/** What a handler may return: JSON, a file made with `job.file(...)`, or nothing. */
+export type Handler<Payload, Result, Stage extends string = string> = (job: JobContext<Payload, Stage>) => Promise<Result> | Result
+
+export interface RetryOptions {
+  /** How often the job may run in all, the first time included. Default 5; 1 means exactly one run. */
+  maxAttempts?: number
+  /**
+   * The wait after a failed attempt: a curve, or a function from the number of the attempt that failed (from 1) to
+   * milliseconds. Default: `nextRunAfter`.
+   */
+  backoff?: Backoff | { base: Duration; factor?: number }
+  /** No wait is longer, jitter included. Default `10m`. */
+  maxDelay?: Duration
+  /** Lengthens waits by up to a tenth at random, so that jobs that failed together do not all come back together. Default true. */
+  jitter?: boolean
+  /** The longest wait that another system's "retry after" may impose. Default `1h`. */
+  maxRetryAfter?: Duration
+}
+
+export interface JobTypeOptions<Schema extends StandardSchemaV1, Idempotency, Result, Stage extends string> {
+  /** Any Standard Schema (zod, valibot, arktype, ...). What is stored is its input; the handler gets its output. */
+  payload: Schema
+  /** When two jobs are the same one, and what the second enqueue gets; or `{ none: reason }`. */
+  idempotency: Idempotency
+  retry?: RetryOptions
+  /**
+   * How long an attempt may take. Then its signal is aborted with the reason `timeout`, and a handler that ignores that is cut off.
+   * Default `15m`; `'none'` for no limit.
+   */
+  timeout?: Duration | 'none'
+  /** Lower runs first, from -100 to 100. Default 0. */
+  priority?: number
+  /** Default `default`. */
+  queue?: string
+  /** The stages in their order, for `job.stage(...)` and for whoever shows them. */
+  stages?: readonly Stage[]
+  /** A say before the built-in classifier: what this error means, or undefined to leave it to that. */
+  classify?: (error: unknown) => Classification | undefined
+  /** What the end user reads for an error code, in place of the built-in words. */
+  messages?: Messages
+  /** The handler. It can be given later, elsewhere, with `type.handle(...)`. */
+  run?: Handler<StandardSchemaV1.InferOutput<Schema>, Result, Stage>
+}
+
+/** The idempotency options for a payload. */
+export type IdempotencyOption<Payload> =
+  | NoIdempotency
+  | IdempotencyRule<Payload, 'return_existing_file'>
+  | IdempotencyRule<Payload, 'return_previous_result'>
+  | IdempotencyRule<Payload, 'ignore_duplicate'>
+
+/** Turns what the compiler can tell to be wrong into a type error that says what it is. */
+export type Checked<Schema extends StandardSchemaV1, Idempotency, Result> = (JsonCheck<StandardSchemaV1.InferInput<Schema>> extends true
+  ? unknown
+  : { payload: JsonCheck<StandardSchemaV1.InferInput<Schema>> }) &
+  (Idempotency extends { onDuplicate: 'return_existing_file' }
+    ? [Result] extends [JobFile]
+      ? unknown
+      : { run?: 'return_existing_file needs a handler that returns job.file(...)' }
+    : [Result] extends [JobFile]
+      ? unknown
+      : JsonCheck<Result> extends true
+        ? unknown
+        : { run?: JsonCheck<Result> })
+
+/** A type's options made ready for use: every default filled in, every duration in milliseconds. */
+export interface PreparedType {
+  name: string
+  queue: string
+  priority: number
+  policy: RetryPolicy
+  timeoutMs: number | null
+  rule: Rule | null
+  stages: readonly string[]
+  classify: ((error: unknown) => Classification | undefined) | undefined
+  messages: Messages | undefined
+  /** Checks a payload that has been through JSON; throws `payload_invalid`. A promise only where the schema is asynchronous. */
+  validate(payload: unknown): unknown
+  handler: Handler<unknown, unknown> | undefined
+}
+
+export const DEFAULT_QUEUE = 'default'
+const DEFAULT_TIMEOUT: Duration = '15m'
+
+/** What rules a job whose type this process does not know. */
+export const DEFAULT_POLICY: RetryPolicy = preparePolicy('default', {})
+
+export function prepareType(
+  name: string,
+  options: JobTypeOptions<StandardSchemaV1, IdempotencyRule<never> | NoIdempotency, unknown, string>,
+): PreparedType {
+  checkTypeName(name)
+  if (!options?.payload?.['~standard']) {
+    throw new JobtableError('config_invalid', `${name}: payload must be a Standard Schema, such as z.object({ ... }) of zod`)
+  }
+  if (!options.idempotency) {
+    throw new JobtableError('config_invalid', `${name}: say idempotency: { key, onDuplicate }, or { none: 'the reason' }`)
+  }
+  const { timeout = DEFAULT_TIMEOUT, stages = [] } = options
+  return {
+    name,
+    queue: checkQueue(options.queue ?? DEFAULT_QUEUE),
+    priority: checkPriority(options.priority ?? 0),
+    policy: preparePolicy(name, options.retry ?? {}),
+    timeoutMs: timeout === 'none' ? null : parseDuration(timeout),
+    rule: prepareRule(name, options.idempotency),
+    stages,
+    classify: options.classify,
+    messages: options.messages,
+    validate: (payload) => validate(name, options.payload, payload),
+    handler: options.run as Handler<unknown, unknown> | undefined,
+  }
+}
+
+function preparePolicy(name: string, retry: RetryOptions): RetryPolicy {
+  const { maxAttempts = DEFAULT_MAX_ATTEMPTS, backoff = nextRunAfter, maxDelay, jitter = true, maxRetryAfter = '1h' } = retry
+  return {
+    maxAttempts: checkMaxAttempts(maxAttempts, name),
+    backoff: typeof backoff === 'function' ? backoff : exponential(parseDuration(backoff.base), backoff.factor ?? 2),
+    maxDelayMs: maxDelay === undefined ? DEFAULT_MAX_DELAY_MS : parseDuration(maxDelay),
+    jitter,
+    maxRetryAfterMs: parseDuration(maxRetryAfter),
+  }
+}
+
+export function checkMaxAttempts(maxAttempts: number, what: string): number {
+  if (Number.isInteger(maxAttempts) && maxAttempts >= 1 && maxAttempts <= 1_000_000) return maxAttempts
+  throw new JobtableError('config_invalid', `${what}: maxAttempts must be a whole number from 1 to 1000000, not ${String(maxAttempts)}`)
+}
+
+export function checkPriority(priority: number): number {
+  if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return priority
+  throw new JobtableError('config_invalid', `priority must be a whole number from -100 (first) to 100 (last), not ${String(priority)}`)
+}
+
+export function checkTypeName(name: string): string {
+  if (typeof name === 'string' && /^[\w.:/-]{1,100}$/.test(name)) return name
+  throw new JobtableError('config_invalid', `${JSON.stringify(name)} is no type name: use 1 to 100 letters, digits and _ . : / -`)
+}
+
+export function checkQueue(queue: string): string {
+  if (typeof queue === 'string' && /^[\w.:/-]{1,100}$/.test(queue)) return queue
+  throw new JobtableError('config_invalid', `${JSON.stringify(queue)} is no queue name: use 1 to 100 letters, digits and _ . : / -`)
+}
+
+function validate(name: string, schema: StandardSchemaV1, payload: unknown): unknown {
+  const checked = schema['~standard'].validate(payload)
+  return checked instanceof Promise ? checked.then((result) => output(name, result)) : output(name, checked)
+}
+
+function output(name: string, result: StandardSchemaV1.Result<unknown>): unknown {
+  if (!result.issues) return result.value
+  const problems = result.issues.slice(0, 5).map((issue) => `${pathOf(issue)}: ${issue.message}`)
+  throw new JobtableError('payload_invalid', `the payload of ${name} is invalid: ${problems.join('; ')}`, {
+    data: { paths: result.issues.map(pathOf), issues: result.issues },
+  })
+}
+
+function pathOf(issue: StandardSchemaV1.Issue): string {
+  const keys = (issue.path ?? []).map((segment) => (typeof segment === 'object' ? segment.key : segment))
+  return `$${keys.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('')}`
+}
+
+export type { KeyPart, OnDuplicate }

@@ -1,0 +1,341 @@
+/**
+ * The queue: what a product holds in its hand. Opens the store on first use, defines types, enqueues, looks, repairs, works.
+ */
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { InsertBatcher } from './batcher.js'
+import { parseDuration, type Duration } from './duration.js'
+import { JobtableError } from './errors.js'
+import { localFiles, type FileStore } from './files.js'
+import type { IdempotencyRule, NoIdempotency } from './idempotency.js'
+import { Job, type JobActions } from './job.js'
+import { prepareType, type Checked, type Handler, type IdempotencyOption, type JobTypeOptions, type PreparedType } from './job-type.js'
+import { consoleLogger, type Logger } from './logger.js'
+import { openStore } from './open-store.js'
+import { Producer, type EnqueueOptions, type NamedEnqueueOptions } from './producer.js'
+import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
+import { isFinal } from './transition.js'
+import { jobNotFound, Waiters } from './waiters.js'
+import { explain } from './why.js'
+import { prune } from './worker/maintenance.js'
+import type { WorkerOptions } from './worker/options.js'
+import { Worker } from './worker/worker.js'
+
+export interface QueueOptions {
+  /**
+   * `full` (the default): an enqueued job survives a power cut. `relaxed`: it survives a crash of the process, and a power cut may
+   * take the last moments.
+   */
+  durability?: 'full' | 'relaxed'
+  /** The SQLite driver. Default: `node:sqlite` where Node has it, else `better-sqlite3`. */
+  driver?: 'node:sqlite' | 'better-sqlite3'
+  /** Where handlers' files go: a folder, or a store of your own. Default: a folder beside the database file, named after it. */
+  files?: string | FileStore
+  /** Anything with pino's methods. Default: warnings and errors to stderr. */
+  logger?: Logger
+  /** The language of the messages for end users. Default `en`. */
+  locale?: 'en' | 'zh'
+  /** How long finished jobs are kept. Default: succeeded 7 days, failed and canceled 30 days. */
+  retention?: { succeeded?: Duration; failed?: Duration; canceled?: Duration }
+  /** A store of your own, in place of the one that the URL names. */
+  store?: Store
+}
+
+/** What an enqueue answers. */
+export interface EnqueueResult<Result> {
+  job: Job<Result>
+  /** Whether a job that was there already answers for this enqueue; nothing new was stored then. */
+  duplicate: boolean
+}
+
+/** A defined type: enqueue it, or give it its handler. */
+export interface JobType<Input, Payload, Result, Stage extends string = string> {
+  readonly name: string
+  /** Stores the job; has it durably when the promise resolves. */
+  enqueue(payload: Input, options?: EnqueueOptions): Promise<EnqueueResult<Result>>
+  /**
+   * Stores many in one commit and answers in order. A payload that is refused rejects the call before anything is stored; an
+   * `idempotency_conflict` or a taken id rejects it after the others were stored.
+   */
+  enqueueMany(payloads: readonly Input[], options?: EnqueueOptions | ((payload: Input, index: number) => EnqueueOptions)): Promise<EnqueueResult<Result>[]>
+  /** Gives the type its handler, once; for workers that are defined apart from their contract. */
+  handle(run: Handler<Payload, Result, Stage>): void
+}
+
+export interface QueueStats {
+  counts: CountRow[]
+  workers: WorkerRow[]
+}
+
+/**
+ * A queue in the database that the URL names: `sqlite:app.db`, or `sqlite::memory:`. Default: the environment variable
+ * `JOBTABLE_URL`, else `sqlite:jobtable.db`. Nothing is opened before the first use.
+ */
+export function jobtable(url?: string, options: QueueOptions = {}): Queue {
+  return new Queue(url ?? process.env['JOBTABLE_URL'] ?? 'sqlite:jobtable.db', options)
+}
+
+export class Queue {
+  /** The database, without secrets. */
+  readonly name: string
+  readonly logger: Logger
+  readonly locale: 'en' | 'zh'
+  readonly files: FileStore
+  /** How long finished jobs are kept, in milliseconds. */
+  readonly retention: Readonly<Retention>
+  readonly #store: Store
+  readonly #types = new Map<string, PreparedType>()
+  readonly #workers = new Set<Worker>()
+  readonly #batcher: InsertBatcher
+  readonly #producer: Producer
+  readonly #waiters: Waiters
+  readonly #actions: JobActions
+  #opening: Promise<Store> | undefined
+  #closing: Promise<void> | undefined
+
+  /** @internal Use `jobtable(...)`. */
+  constructor(url: string, options: QueueOptions) {
+    const opened = openStore(url, options)
+    this.#store = options.store ?? opened.store()
+    this.name = this.#store.name
+    this.logger = options.logger ?? consoleLogger
+    this.locale = options.locale ?? 'en'
+    this.files = typeof options.files === 'object' ? options.files : localFiles(options.files ?? opened.filesFolder)
+    this.retention = prepareRetention(options.retention ?? {})
+    this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs))
+    this.#producer = new Producer(this.#batcher, this.files)
+    this.#waiters = new Waiters(this.#store)
+    this.#actions = this.#createActions()
+  }
+
+  /** Defines a job type. Its name may be defined once per queue. */
+  define<
+    Schema extends StandardSchemaV1,
+    const Idempotency extends IdempotencyOption<StandardSchemaV1.InferOutput<Schema>>,
+    Result = Idempotency extends { onDuplicate: 'return_existing_file' } ? JobFileResult : unknown,
+    const Stage extends string = string,
+  >(
+    name: string,
+    options: JobTypeOptions<Schema, Idempotency, Result, Stage> & Checked<Schema, NoInfer<Idempotency>, NoInfer<Result>>,
+  ): JobType<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result, Stage> {
+    const type = prepareType(name, options as unknown as JobTypeOptions<StandardSchemaV1, IdempotencyRule<never> | NoIdempotency, unknown, string>)
+    if (this.#types.has(name)) {
+      throw new JobtableError('type_defined_twice', `the job type ${name} is defined twice: import the first definition instead`, { data: { type: name } })
+    }
+    this.#types.set(name, type)
+    return {
+      name,
+      enqueue: (payload, enqueueOptions) => this.#enqueueOne(name, payload, enqueueOptions) as Promise<EnqueueResult<Result>>,
+      enqueueMany: (payloads, enqueueOptions) =>
+        this.#enqueueMany(
+          name,
+          payloads,
+          typeof enqueueOptions === 'function' ? (i) => enqueueOptions(payloads[i] as StandardSchemaV1.InferInput<Schema>, i) : () => enqueueOptions,
+        ) as Promise<EnqueueResult<Result>[]>,
+      handle: (run) => {
+        if (type.handler) {
+          throw new JobtableError('type_defined_twice', `the job type ${name} has a handler already`, { data: { type: name } })
+        }
+        type.handler = run as Handler<unknown, unknown>
+      },
+    }
+  }
+
+  /** The types defined so far, by name. */
+  get types(): ReadonlyMap<string, Readonly<PreparedType>> {
+    return this.#types
+  }
+
+  /**
+   * Enqueues by name. A type defined on this queue is checked by its contract; any other is stored as it is, for a worker that
+   * knows it.
+   */
+  enqueue(name: string, payload: unknown, options?: NamedEnqueueOptions): Promise<EnqueueResult<unknown>> {
+    return this.#enqueueOne(name, payload, options)
+  }
+
+  /** Enqueues many of one type by name, in one commit. */
+  enqueueMany(name: string, payloads: readonly unknown[], options?: NamedEnqueueOptions): Promise<EnqueueResult<unknown>[]> {
+    return this.#enqueueMany(name, payloads, () => options)
+  }
+
+  /** The job with this id, or undefined. */
+  async get(id: string): Promise<Job | undefined> {
+    const [row] = await (await this.open()).get([id])
+    return row && this.#job(row)
+  }
+
+  /** Newest first. `before` is the id of the last job of the page before. Default limit 50. */
+  async list(filter: JobFilter = {}, page: { limit?: number; before?: string } = {}): Promise<Job[]> {
+    const { limit = 50, ...rest } = page
+    const rows = await (await this.open()).list(filter, { limit, ...rest })
+    return rows.map((row) => this.#job(row))
+  }
+
+  async count(filter: JobFilter = {}): Promise<number> {
+    return (await this.open()).count(filter)
+  }
+
+  /** Cancels a job; see `Job.cancel`. */
+  async cancel(id: string, options: { by?: string } = {}): Promise<Job> {
+    return this.#job(await this.#actions.cancelRow(id, options.by))
+  }
+
+  /** Repairs a job; see `Job.retry`. */
+  async retry(id: string, options: { by?: string } = {}): Promise<Job> {
+    return this.#job(await this.#actions.retryRow(id, options.by))
+  }
+
+  /** Why this job does not run at this moment, in one sentence. */
+  async why(id: string): Promise<string> {
+    const store = await this.open()
+    const [[row], overview] = await Promise.all([store.get([id]), store.overview()])
+    if (!row) throw jobNotFound(id)
+    return explain(row, overview)
+  }
+
+  /** Row counts by type, queue and status, and the workers. */
+  async stats(): Promise<QueueStats> {
+    const { counts, workers } = await (await this.open()).overview()
+    return { counts, workers }
+  }
+
+  /** Deletes finished jobs that are past their retention, with their files. Workers do this by themselves. */
+  async prune(): Promise<number> {
+    return prune(await this.open(), this.files, this.retention)
+  }
+
+  /** Examines the database as it is, and says what is wrong with it and what to do. */
+  inspect(): Promise<Finding[]> {
+    // Opening would mend what is to be found.
+    return this.#store.inspect()
+  }
+
+  /** The workers started here that have not stopped. */
+  get workers(): readonly Worker[] {
+    return [...this.#workers]
+  }
+
+  /** Starts a worker for every type that has a handler. */
+  work(options: WorkerOptions = {}): Worker {
+    if (this.#closing) throw new JobtableError('queue_closed', 'the queue is closed: a worker needs a new one')
+    const worker = new Worker(
+      { types: this.#types, open: () => this.open(), files: this.files, logger: this.logger, locale: this.locale, retention: this.retention },
+      options,
+    )
+    this.#workers.add(worker)
+    const forget = (): void => void this.#workers.delete(worker)
+    void worker.stopped.then(forget, forget) // `stopped` itself tells why it could not start.
+    return worker
+  }
+
+  /** Runs everything that is due, and what that makes due, in this process; resolves when nothing is left. */
+  async drain(options: Omit<WorkerOptions, 'pollInterval'> = {}): Promise<{ succeeded: number; failed: number; retrying: number; canceled: number }> {
+    const worker = this.work(options)
+    await worker.idle()
+    await worker.stop()
+    return worker.totals
+  }
+
+  /** Opens the database, and brings its tables up to this version, if that has not been done. Other methods call it. */
+  open(): Promise<Store> {
+    if (this.#closing) return Promise.reject(new JobtableError('queue_closed', 'the queue is closed'))
+    return this.#opened()
+  }
+
+  /** As `open`, for what was asked for before the queue was closed. */
+  #opened(): Promise<Store> {
+    this.#opening ??= this.#store.migrate().then(
+      () => this.#store,
+      (error: unknown) => {
+        this.#opening = undefined // The next call tries again: the database may be back.
+        throw error
+      },
+    )
+    return this.#opening
+  }
+
+  /** Stops its workers, answers what is in flight, and frees everything. Always resolves, and may be called twice. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    await Promise.all([...this.#workers].map((worker) => worker.stop()))
+    await this.#batcher.close()
+    this.#waiters.close()
+    await this.#store.close()
+  }
+
+  async #enqueueOne(name: string, payload: unknown, options: NamedEnqueueOptions = {}): Promise<EnqueueResult<unknown>> {
+    const [answer] = await this.#producer.enqueue(name, this.#types.get(name), [payload], () => options)
+    return { job: this.#job(answer!.row), duplicate: answer!.duplicate }
+  }
+
+  async #enqueueMany(
+    name: string,
+    payloads: readonly unknown[],
+    optionsOf: (index: number) => NamedEnqueueOptions | undefined,
+  ): Promise<EnqueueResult<unknown>[]> {
+    const answers = await this.#producer.enqueue(name, this.#types.get(name), payloads, (i) => optionsOf(i) ?? {})
+    return answers.map(({ row, duplicate }) => ({ job: this.#job(row), duplicate }))
+  }
+
+  #job(row: JobRow): Job {
+    return new Job(row, this.#actions)
+  }
+
+  #createActions(): JobActions {
+    const only = async (id: string): Promise<JobRow> => {
+      const [row] = await (await this.open()).get([id])
+      if (!row) throw jobNotFound(id)
+      return row
+    }
+    return {
+      files: this.files,
+      fetch: only,
+      wait: async (id, until, timeout) => {
+        await this.open()
+        return this.#waiters.wait(id, until, timeout)
+      },
+      cancelRow: async (id, by) => {
+        const before = await only(id)
+        if (isFinal(before.status) && before.status !== 'canceled') throw statusFinal(before, 'canceled')
+        const [row] = await (await this.open()).cancel([id], by ?? null)
+        if (!row) throw jobNotFound(id)
+        if (isFinal(row.status) && row.status !== 'canceled') throw statusFinal(row, 'canceled')
+        return row
+      },
+      retryRow: async (id, by) => {
+        const [answer] = await (await this.open()).repair([id], by ?? null)
+        if (!answer) throw jobNotFound(id)
+        if (answer.changed) return answer.row
+        if (answer.row.supersededBy !== null) throw superseded(answer.row)
+        throw statusFinal(answer.row, 'retried')
+      },
+      events: async (id): Promise<JobEvent[]> => (await this.open()).events(id),
+    }
+  }
+}
+
+/** Stands for `JobFile` in the default of a type parameter. */
+type JobFileResult = import('./files.js').JobFile
+
+function prepareRetention({ succeeded = '7d', failed = '30d', canceled = '30d' }: NonNullable<QueueOptions['retention']>): Retention {
+  return { succeededMs: parseDuration(succeeded), failedMs: parseDuration(failed), canceledMs: parseDuration(canceled) }
+}
+
+function statusFinal(row: JobRow, what: 'canceled' | 'retried'): JobtableError {
+  const rule = what === 'retried' ? 'only a failed or canceled job can be' : 'it is over'
+  return new JobtableError('status_final', `job ${row.id} is ${row.status} and cannot be ${what}: ${rule}`, {
+    data: { id: row.id, status: row.status },
+  })
+}
+
+function superseded(row: JobRow): JobtableError {
+  return new JobtableError(
+    'key_superseded',
+    `job ${row.id} cannot be retried: the newer job ${row.supersededBy} has taken over its idempotency key; look at that one`,
+    { data: { id: row.id, supersededBy: row.supersededBy } },
+  )
+}

@@ -1,0 +1,280 @@
+/**
+ * One attempt at one job, as a pipeline: payload read and checked, handler run, outcome named. It ends exactly once, in
+ * `#end`: by the handler, or cut off because the handler did not stop when it was told to.
+ *
+ *   run ──> handler returned ─────────────────────────> succeeded
+ *    │  └─> handler threw ──> classified ─────────────> threw | snoozed | handed_back
+ *    └──> aborted (timeout, canceled, shutdown) ──grace──> cut off: threw | handed_back
+ *         aborted (lease_lost) ─────────────────────────> abandoned: nothing is written
+ */
+import { classify } from '../classify/index.js'
+import { describeError } from '../classify/describe.js'
+import { JobAborted, JobtableError, RetryAfter, type AbortCause, type Classification } from '../errors.js'
+import { JobFile, storeFile, type FileContent, type FileStore } from '../files.js'
+import type { PreparedType } from '../job-type.js'
+import { encodeJson } from '../json.js'
+import type { Logger } from '../logger.js'
+import { userMessage } from '../messages.js'
+import type { JobRow } from '../store.js'
+import type { Outcome } from '../transition.js'
+import type { JobContext, JobLog } from './context.js'
+import type { Reporter, Reports } from './reports.js'
+
+/** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
+export const CUT_OFF_GRACE_MS = 2_000
+
+/** Log lines kept in the timeline per attempt; more go to the logger only. */
+const MOST_LOG_LINES = 500
+
+export interface AttemptEnv {
+  files: FileStore
+  logger: Logger
+  locale: 'en' | 'zh'
+  reports: Reports
+  /** The attempt is over; null when it was abandoned. */
+  ended(attempt: Attempt, outcome: Outcome | null): void
+}
+
+export class Attempt implements JobContext<unknown>, Reporter {
+  readonly row: JobRow
+  readonly type: string
+  readonly preparedType: PreparedType
+  /** On the clock of `performance.now()`; Infinity for no limit. */
+  readonly deadline: number
+  payload: unknown
+  readonly #env: AttemptEnv
+  #controller: AbortController | undefined
+  #aborted: JobAborted | undefined
+  #abortedAt: number | undefined
+  #ended = false
+  #handlerReturned = false
+  #progress = -1
+  #logLines = 0
+
+  constructor(row: JobRow, type: PreparedType, env: AttemptEnv) {
+    this.row = row
+    this.type = row.type
+    this.preparedType = type
+    this.#env = env
+    this.deadline = type.timeoutMs === null ? Infinity : performance.now() + type.timeoutMs
+  }
+
+  get id(): string {
+    return this.row.id
+  }
+  get token(): string {
+    return this.row.claimToken!
+  }
+  get queue(): string {
+    return this.row.queue
+  }
+  get attempt(): number {
+    return this.row.attempts
+  }
+  get maxAttempts(): number {
+    return this.row.maxAttempts ?? this.preparedType.policy.maxAttempts
+  }
+  get idempotencyKey(): string | null {
+    return this.row.idempotencyKey
+  }
+  get traceContext(): string | null {
+    return this.row.traceContext
+  }
+  get createdAt(): Date {
+    return new Date(this.row.createdAt)
+  }
+  get ended(): boolean {
+    return this.#ended
+  }
+  /** On the clock of `performance.now()`. */
+  get abortedAt(): number | undefined {
+    return this.#abortedAt
+  }
+  get abortedFor(): AbortCause | undefined {
+    return this.#aborted?.reason
+  }
+
+  /** Made when it is first asked for: most short handlers never look. */
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
+    if (this.#aborted && !this.#controller.signal.aborted) this.#controller.abort(this.#aborted)
+    return this.#controller.signal
+  }
+
+  /** Runs the handler to its end. Never rejects. */
+  async run(): Promise<void> {
+    let outcome: Outcome
+    try {
+      this.payload = await this.#readPayload()
+      const result = await this.preparedType.handler!(this)
+      this.#handlerReturned = true
+      outcome = { type: 'succeeded', result: encodeResult(this.type, result) }
+    } catch (error) {
+      outcome = this.#outcomeOf(error)
+    }
+    if (this.#ended) this.#warn('the handler ended after its job was taken from it; what it returned or threw is not recorded')
+    else this.#end(this.#aborted?.reason === 'lease_lost' ? null : outcome)
+  }
+
+  /** Tells the handler to stop. The first reason stays, but for a lost lease, which overrules all. */
+  abort(reason: AbortCause): void {
+    if (this.#ended || (this.#aborted && reason !== 'lease_lost')) return
+    this.#aborted = new JobAborted(reason, ABORT_MESSAGES[reason])
+    this.#abortedAt ??= performance.now()
+    if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#aborted)
+    if (reason === 'lease_lost') this.#end(null)
+  }
+
+  leaseLost(): void {
+    if (this.#ended) return
+    this.#warn('the claim on this job was lost: another worker may be running it now')
+    this.abort('lease_lost')
+  }
+
+  /** Ends the attempt although its handler still runs: its slot is free, and nothing that it does later is written. */
+  cutOff(): void {
+    if (this.#ended) return
+    this.#warn('the handler did not stop when its signal was aborted; it was cut off, and may go on unseen until it ends')
+    this.#end(this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
+  }
+
+  async stage(stage: string): Promise<void> {
+    if (this.#late('stage')) return
+    const known = this.preparedType.stages
+    if (typeof stage !== 'string' || stage === '' || stage.length > 100 || (known.length > 0 && !known.includes(stage))) {
+      throw new JobtableError(
+        'config_invalid',
+        `${JSON.stringify(stage)} is no stage of ${this.type}: ${known.length > 0 ? `its stages are ${known.join(', ')}` : 'use 1 to 100 characters'}`,
+      )
+    }
+    const text = stage.toWellFormed()
+    this.#env.reports.add(this, { stage: text, event: { kind: 'stage', attempt: this.attempt, message: text, data: null } })
+    await this.#env.reports.flush()
+  }
+
+  progress(fraction: number): void {
+    if (this.#late('progress') || typeof fraction !== 'number' || Number.isNaN(fraction)) return
+    const value = Math.min(1, Math.max(0, fraction))
+    if (value <= this.#progress) return
+    this.#progress = value
+    this.#env.reports.add(this, { progress: value })
+  }
+
+  get log(): JobLog {
+    return {
+      debug: (message, facts) => this.#logLine('debug', message, facts),
+      info: (message, facts) => this.#logLine('info', message, facts),
+      warn: (message, facts) => this.#logLine('warn', message, facts),
+      error: (message, facts) => this.#logLine('error', message, facts),
+    }
+  }
+
+  async file(name: string, content: FileContent, options: { contentType?: string } = {}): Promise<JobFile> {
+    const folder = `${this.id.replaceAll(':', '_')}/${this.attempt}-${this.token.slice(-8)}`
+    return storeFile(this.#env.files, folder, name, content, { ...options, signal: this.signal })
+  }
+
+  async #readPayload(): Promise<unknown> {
+    let stored: unknown
+    try {
+      stored = JSON.parse(this.row.payload)
+    } catch (cause) {
+      throw new JobtableError('payload_invalid', `the payload of this ${this.type} row is no JSON`, { cause })
+    }
+    return this.preparedType.validate(stored)
+  }
+
+  #outcomeOf(error: unknown): Outcome {
+    const reason = this.#aborted?.reason
+    if (reason === 'shutdown') return { type: 'handed_back' }
+    if (isRetryAfter(error)) return { type: 'snoozed', delayMs: error.delayMs }
+    const classification = reason === 'canceled' || reason === 'timeout' ? classify(this.#aborted) : this.#classify(error)
+    const own = ownUserMessage(error)
+    return {
+      type: 'threw',
+      error: classification,
+      entry: { ...describeError(error), ...(this.row.lockedBy !== null && { by: this.row.lockedBy }) },
+      userMessage: own ?? userMessage(classification.code, this.#env.locale, this.preparedType.messages),
+    }
+  }
+
+  #classify(error: unknown): Classification {
+    const own = this.preparedType.classify
+    if (own) {
+      try {
+        const answer = own(error)
+        if (answer) return answer
+      } catch (cause) {
+        this.#warn('the type\'s own classify threw; the built-in classifier answers instead', { err: cause })
+      }
+    }
+    // Before the handler ran, or after it returned, only jobtable itself throws: what it says is about the data, not the weather.
+    if (error instanceof JobtableError && (error.code === 'payload_invalid' || (this.#handlerReturned && error.code === 'result_invalid'))) {
+      return { kind: 'permanent', code: error.code, blame: 'developer' }
+    }
+    return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
+  }
+
+  #logLine(level: keyof JobLog, message: string, facts?: object): void {
+    this.#env.logger[level]({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
+    if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
+    const text = this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : String(message).slice(0, 4_000)
+    const data = JSON.stringify({ level, ...(facts && this.#logFacts(facts)) })
+    this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
+  }
+
+  #logFacts(facts: object): object {
+    try {
+      const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
+      return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
+    } catch (error) {
+      return { facts: error instanceof JobtableError ? error.message : 'not storable' }
+    }
+  }
+
+  /** Whether the attempt is over, which makes what a handler reports now a mistake to warn about. */
+  #late(verb: string): boolean {
+    if (this.#ended) this.#warn(`job.${verb} was called after the attempt had ended, and is ignored`)
+    return this.#ended
+  }
+
+  #end(outcome: Outcome | null): void {
+    if (outcome?.type === 'handed_back') {
+      const message = 'the worker shut down; the attempt is not spent'
+      this.#env.reports.add(this, { event: { kind: 'handed_back', attempt: this.attempt, message, data: null } })
+    }
+    this.#ended = true
+    this.#env.ended(this, outcome)
+  }
+
+  #warn(message: string, facts: object = {}): void {
+    this.#env.logger.warn({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
+  }
+}
+
+const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
+  canceled: 'the job was canceled',
+  timeout: 'the attempt took longer than the timeout of its type',
+  lease_lost: 'the claim on the job was lost',
+  shutdown: 'the worker shuts down',
+  superseded: 'a newer job has taken the place of this one',
+}
+
+function encodeResult(type: string, result: unknown): string | null {
+  if (result === undefined) return null
+  return encodeJson(result instanceof JobFile ? result.toJSON() : result, `the result of ${type}`, 'result_invalid')
+}
+
+function isRetryAfter(error: unknown): error is RetryAfter {
+  return error instanceof RetryAfter
+}
+
+function ownUserMessage(error: unknown): string | undefined {
+  const own: unknown = error instanceof Error && 'userMessage' in error ? error.userMessage : undefined
+  return typeof own === 'string' && own !== '' ? cleanText(own.slice(0, 1_000)) : undefined
+}
+
+/** Text that both databases store: no half surrogates, no U+0000. */
+function cleanText(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}

@@ -1,0 +1,79 @@
+/**
+ * Keeps a worker's lease, and with it all of its claims.
+ *
+ * A heartbeat extends the lease, and answers with the claims that the store knows of: an attempt that is not among them has
+ * lost its claim, and one that is marked has been asked to stop. When the lease had run out already, every claim is lost, for
+ * another worker may have taken it: the attempts are abandoned, and the worker registers anew under another id.
+ */
+import { v7 as uuidv7 } from 'uuid'
+import type { Store, WorkerInfo } from '../store.js'
+import type { Attempt } from './attempt.js'
+
+export interface LeaseEnv {
+  store: Store
+  leaseMs: number
+  attempts: ReadonlySet<Attempt>
+  info(id: string): WorkerInfo
+  /** The lease had run out: forget the claims that have not started. */
+  lost(formerId: string): void
+}
+
+export class Lease {
+  readonly #env: LeaseEnv
+  #workerId = uuidv7()
+  #beating: Promise<void> | undefined
+
+  constructor(env: LeaseEnv) {
+    this.#env = env
+  }
+
+  get workerId(): string {
+    return this.#workerId
+  }
+
+  register(): Promise<void> {
+    return this.#env.store.register(this.#env.info(this.#workerId), this.#env.leaseMs)
+  }
+
+  /** Extends the lease. Beats do not overlap. */
+  beat(): Promise<void> {
+    this.#beating ??= this.#beat().finally(() => (this.#beating = undefined))
+    return this.#beating
+  }
+
+  async #beat(): Promise<void> {
+    const { store, leaseMs } = this.#env
+    // What is claimed while the heartbeat is on its way may be missing in its answer.
+    const before = [...this.#env.attempts]
+    const reply = await store.heartbeat(this.#workerId, leaseMs)
+    if (!reply.alive) return this.#startAnew(before)
+    const claims = new Map(reply.claims.map((claim) => [claim.id, claim]))
+    for (const attempt of before) {
+      if (attempt.ended) continue
+      const claim = claims.get(attempt.id)
+      if (claim?.token !== attempt.token) attempt.leaseLost()
+      else if (claim.cancelRequested) attempt.abort('canceled')
+    }
+  }
+
+  async #startAnew(attempts: readonly Attempt[]): Promise<void> {
+    const formerId = this.#workerId
+    this.#workerId = uuidv7()
+    this.#env.lost(formerId)
+    for (const attempt of attempts) attempt.leaseLost()
+    await this.register()
+  }
+
+  /** Looks whether anybody has asked a running job to stop, without waiting for the next heartbeat. */
+  async checkCanceled(): Promise<void> {
+    const attempts = [...this.#env.attempts]
+    if (attempts.length === 0) return
+    const rows = await this.#env.store.get(attempts.map(({ id }) => id))
+    attempts.forEach((attempt, i) => {
+      const row = rows[i]
+      if (attempt.ended) return
+      if (row?.claimToken !== attempt.token) attempt.leaseLost()
+      else if (row.cancelRequestedAt !== null) attempt.abort('canceled')
+    })
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * The claim loop: keeps the slots full and carries settlements to the store.
+ *
+ *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most.
+ *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
+ *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
+ *
+ * How many are claimed: one for each free slot, and beyond that only what the measured pace would start within
+ * `PREFETCH_MS`, at most `prefetch`. Short jobs come in large batches, and a long job never sits behind another in a worker
+ * that cannot start it: what has waited for `HAND_BACK_MS` goes back.
+ *
+ * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile.
+ */
+import { v7 as uuidv7 } from 'uuid'
+import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
+import type { ClaimSettlement } from './maintenance.js'
+
+/** The prefetch is what would start within this time at the present pace. Milliseconds. */
+const PREFETCH_MS = 20
+const HAND_BACK_MS = 500
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5_000
+
+export interface LoopEnv {
+  store: Store
+  workerId(): string
+  queues(): readonly string[]
+  types(): readonly string[]
+  concurrency: number
+  prefetch: number
+  pollIntervalMs: number
+  /** Starts a claimed job in a free slot; the loop is told of its end through `slotFreed`. */
+  start(row: JobRow): void
+  /** The settlement of a claimed job that was never started. */
+  handBack(row: JobRow): ClaimSettlement
+  /** A settlement was answered. */
+  settled(settlement: ClaimSettlement, outcome: SettleOutcome): void
+  /** The store refused to claim for this worker; wake the loop once it has registered anew. */
+  leaseLost(): void
+  /** The store failed; it will be tried again. */
+  failed(error: unknown, pauseMs: number): void
+  recovered(): void
+}
+
+export class ClaimLoop {
+  readonly #env: LoopEnv
+  #outbox: ClaimSettlement[] = []
+  #waiting: JobRow[] = []
+  #running = 0
+  #starts = 0
+  #claiming = true
+  #awake = true
+  #exchanging = false
+  #scheduled = false
+  #pauseMs = 0
+  #timer: NodeJS.Timeout | undefined
+  #staleTimer: NodeJS.Timeout | undefined
+  /** Jobs ended per millisecond, smoothed. */
+  #pace = 0
+  #endedSince = 0
+  #paceAt = performance.now()
+  #idleCallbacks: (() => void)[] = []
+
+  constructor(env: LoopEnv) {
+    this.#env = env
+  }
+
+  /** Something may be due. */
+  wake(): void {
+    this.#awake = true
+    this.#schedule()
+  }
+
+  /** A started job has ended; `settlement` is null when nothing is to be written. */
+  slotFreed(settlement: ClaimSettlement | null): void {
+    this.#running--
+    this.#endedSince++
+    if (settlement) this.#outbox.push(settlement)
+    this.#startWaiting()
+    this.#schedule()
+  }
+
+  /** Writes a settlement whose job holds no slot (any more). */
+  settle(settlement: ClaimSettlement): void {
+    this.#outbox.push(settlement)
+    this.#schedule()
+  }
+
+  /** Claims nothing more, and hands back what has not started. */
+  stopClaiming(): void {
+    this.#claiming = false
+    this.#handBackWaiting()
+    this.#schedule()
+  }
+
+  /** Forgets the claims that have not started: their lease is lost. */
+  dropWaiting(): void {
+    this.#waiting = []
+  }
+
+  /** Resolves once nothing runs, nothing is left to settle, and a claim, if any is still made, has found nothing. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#idleCallbacks.push(resolve)
+      this.wake()
+    })
+  }
+
+  /** Ends the loop, whatever is left. */
+  close(): void {
+    this.#claiming = false
+    this.#outbox = []
+    this.#waiting = []
+    clearTimeout(this.#timer)
+    clearTimeout(this.#staleTimer)
+  }
+
+  get unsettled(): number {
+    return this.#outbox.length
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#exchanging || this.#pauseMs > 0) return
+    this.#scheduled = true
+    // After this turn of the event loop: what ends in it is settled together.
+    setImmediate(() => {
+      this.#scheduled = false
+      void this.#exchange()
+    })
+  }
+
+  async #exchange(): Promise<void> {
+    if (this.#exchanging) return
+    const limit = this.#limit()
+    const settlements = this.#outbox
+    if (limit === 0 && settlements.length === 0) return this.#checkIdle()
+    this.#exchanging = true
+    this.#outbox = []
+    if (limit > 0) {
+      this.#awake = false
+      clearTimeout(this.#timer)
+    }
+    try {
+      const answer = await this.#call(settlements, limit)
+      this.#exchanging = false
+      this.#accept(settlements, limit, answer)
+    } catch (error) {
+      this.#exchanging = false
+      this.#retryLater(settlements, error)
+    }
+  }
+
+  async #call(settlements: readonly ClaimSettlement[], limit: number): Promise<ClaimResult & { settled: SettleOutcome[] }> {
+    const { store, workerId, queues, types } = this.#env
+    if (limit === 0) return { alive: true, jobs: [], nextDueInMs: null, settled: await store.settle(settlements) }
+    return store.claim({ workerId: workerId(), token: uuidv7(), queues: queues(), types: types(), limit }, settlements)
+  }
+
+  #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimResult & { settled: SettleOutcome[] }): void {
+    if (this.#pauseMs > 0) {
+      this.#pauseMs = 0
+      this.#env.recovered()
+    }
+    settlements.forEach((settlement, i) => this.#env.settled(settlement, answer.settled[i]!))
+    this.#measure()
+    this.#waiting.push(...answer.jobs)
+    if (!answer.alive) this.#env.leaseLost()
+    if (!this.#claiming) this.#handBackWaiting()
+    this.#startWaiting()
+    // A full batch means that there may be more; a short one, that there is nothing due but what a wake-up will tell.
+    if (limit > 0 && answer.jobs.length === limit) this.#awake = true
+    else if (limit > 0) this.#sleep(answer.nextDueInMs)
+    this.#schedule()
+  }
+
+  #sleep(nextDueInMs: number | null): void {
+    const wait = Math.min(this.#env.pollIntervalMs, nextDueInMs ?? Infinity)
+    this.#timer = setTimeout(() => this.wake(), Math.max(1, wait))
+  }
+
+  #retryLater(settlements: readonly ClaimSettlement[], error: unknown): void {
+    this.#outbox = [...settlements, ...this.#outbox]
+    this.#awake = true
+    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2))
+    this.#env.failed(error, this.#pauseMs)
+    this.#timer = setTimeout(() => void this.#exchange(), this.#pauseMs)
+  }
+
+  /** How many to claim now. */
+  #limit(): number {
+    if (!this.#claiming || !this.#awake) return 0
+    const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace * PREFETCH_MS))
+    const room = this.#env.concurrency + prefetch - this.#running - this.#waiting.length
+    // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
+    return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, room)
+  }
+
+  #startWaiting(): void {
+    let started = 0
+    while (this.#running < this.#env.concurrency && started < this.#waiting.length) {
+      this.#running++
+      this.#env.start(this.#waiting[started++]!)
+    }
+    if (started > 0) this.#waiting.splice(0, started)
+    this.#starts += started
+    if (this.#waiting.length > 0) this.#watchStale()
+  }
+
+  /** Hands back what waits if nothing could be started in all of `HAND_BACK_MS`. */
+  #watchStale(): void {
+    const startsBefore = this.#starts
+    this.#staleTimer ??= setTimeout(() => {
+      this.#staleTimer = undefined
+      if (this.#starts === startsBefore) this.#handBackWaiting()
+      else if (this.#waiting.length > 0) this.#watchStale()
+    }, HAND_BACK_MS)
+  }
+
+  #handBackWaiting(): void {
+    if (this.#waiting.length === 0) return
+    const rows = this.#waiting
+    this.#waiting = []
+    this.#pace = 0
+    for (const row of rows) this.settle(this.#env.handBack(row))
+  }
+
+  #measure(): void {
+    const now = performance.now()
+    const elapsed = now - this.#paceAt
+    if (elapsed < 1) return
+    this.#pace = this.#pace * 0.5 + (this.#endedSince / elapsed) * 0.5
+    this.#paceAt = now
+    this.#endedSince = 0
+  }
+
+  #checkIdle(): void {
+    if (this.#running > 0 || this.#waiting.length > 0 || this.#outbox.length > 0 || (this.#awake && this.#claiming)) return
+    for (const callback of this.#idleCallbacks.splice(0)) callback()
+  }
+}

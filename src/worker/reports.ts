@@ -1,0 +1,79 @@
+/**
+ * Writes what handlers report, coalesced: each attempt has at most one report waiting, and all of a worker's reports
+ * share one write, at most every `INTERVAL_MS`.
+ */
+import type { NewEvent, Report, Store } from '../store.js'
+
+const INTERVAL_MS = 100
+
+export interface Reporter {
+  readonly id: string
+  readonly token: string
+  /** The claim is no longer held. */
+  leaseLost(): void
+}
+
+interface Pending {
+  stage?: string
+  progress?: number
+  events: NewEvent[]
+}
+
+export class Reports {
+  readonly #store: Store
+  readonly #onError: (error: unknown) => void
+  readonly #pending = new Map<Reporter, Pending>()
+  #timer: NodeJS.Timeout | undefined
+  #writing: Promise<void> | undefined
+  #lastWrite = 0
+
+  constructor(store: Store, onError: (error: unknown) => void) {
+    this.#store = store
+    this.#onError = onError
+  }
+
+  add(reporter: Reporter, report: { stage?: string; progress?: number; event?: NewEvent }): void {
+    let pending = this.#pending.get(reporter)
+    if (!pending) this.#pending.set(reporter, (pending = { events: [] }))
+    if (report.stage !== undefined) pending.stage = report.stage
+    if (report.progress !== undefined) pending.progress = report.progress
+    if (report.event !== undefined) pending.events.push(report.event)
+    const wait = Math.max(0, this.#lastWrite + INTERVAL_MS - performance.now())
+    this.#timer ??= setTimeout(() => void this.flush(), wait)
+  }
+
+  has(reporter: Reporter): boolean {
+    return this.#pending.has(reporter)
+  }
+
+  /** Drops what waits, for a claim that is lost. */
+  drop(reporter: Reporter): void {
+    this.#pending.delete(reporter)
+  }
+
+  /** Writes all that waits; resolves when it is stored, or could not be. Never rejects. */
+  async flush(): Promise<void> {
+    await this.#writing
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#pending.size === 0) return
+    this.#writing = this.#write()
+    await this.#writing
+    this.#writing = undefined
+  }
+
+  async #write(): Promise<void> {
+    const batch = [...this.#pending]
+    this.#pending.clear()
+    this.#lastWrite = performance.now()
+    try {
+      const held = await this.#store.report(batch.map(([reporter, pending]): Report => ({ id: reporter.id, token: reporter.token, ...pending })))
+      batch.forEach(([reporter], i) => {
+        if (!held[i]) reporter.leaseLost()
+      })
+    } catch (error) {
+      // Stages, progress and log lines are for looking at: they are let go rather than hold up the work.
+      this.#onError(error)
+    }
+  }
+}

@@ -1,0 +1,56 @@
+/** Repeated passes that do not overlap, and pauses, all of which end together. */
+export class Timers {
+  readonly #timers = new Set<NodeJS.Timeout>()
+  readonly #sleepers = new Set<() => void>()
+  #closed = false
+
+  /** Runs the pass again and again, `ms` after the last one has ended; what it throws goes to `onError`. */
+  every(ms: number, pass: () => Promise<void> | void, onError: (error: unknown) => void): void {
+    const arm = (): void => {
+      if (this.#closed) return
+      const timer = setTimeout(() => {
+        this.#timers.delete(timer)
+        void run()
+      }, ms)
+      this.#timers.add(timer)
+    }
+    const run = async (): Promise<void> => {
+      try {
+        await pass()
+      } catch (error) {
+        onError(error)
+      }
+      arm()
+    }
+    arm()
+  }
+
+  /** Resolves after `ms`, or when everything is closed. */
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        clearTimeout(timer)
+        this.#timers.delete(timer)
+        this.#sleepers.delete(end)
+        resolve()
+      }
+      const timer = setTimeout(end, ms)
+      this.#timers.add(timer)
+      this.#sleepers.add(end)
+    })
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const timer of this.#timers) clearTimeout(timer)
+    this.#timers.clear()
+    for (const end of this.#sleepers) end()
+  }
+}
+
+/** Something that happens once, and can be waited for. */
+export function signal(): { promise: Promise<void>; resolve(): void } {
+  let resolve!: () => void
+  const promise = new Promise<void>((done) => (resolve = done))
+  return { promise, resolve }
+}

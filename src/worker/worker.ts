@@ -1,0 +1,353 @@
+/**
+ * A worker: claims jobs of the types that have a handler, runs them, and settles what became of them.
+ *
+ *   starting ──registered──> working ──stop()──> draining ──all ended or handed back──> stopped
+ *
+ * While it works it keeps its lease by heartbeats, learns of cancellations, enforces timeouts, and does its share of the
+ * maintenance. Heartbeats go on until the last job has ended. Its parts: `ClaimLoop` claims and settles, `Attempt` runs a
+ * handler, `Reports` writes what handlers report, `Lease` keeps the claims, `maintenance.ts` cleans up after others.
+ */
+import { hostname } from 'node:os'
+import { parseDuration, type Duration } from '../duration.js'
+import { JobtableError } from '../errors.js'
+import type { FileStore } from '../files.js'
+import type { PreparedType } from '../job-type.js'
+import type { Logger } from '../logger.js'
+import type { JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
+import { afterCancelRequest, type Outcome } from '../transition.js'
+import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
+import { Lease } from './lease.js'
+import { ClaimLoop } from './loop.js'
+import { prune, recoverLost, settlementOf, type ClaimSettlement } from './maintenance.js'
+import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
+import { Reports } from './reports.js'
+import { signal, Timers } from './timers.js'
+
+export interface WorkerEnv {
+  types: ReadonlyMap<string, PreparedType>
+  open(): Promise<Store>
+  files: FileStore
+  logger: Logger
+  locale: 'en' | 'zh'
+  retention: Retention
+}
+
+/** How long handlers get between the abort for shutdown and being cut off. Milliseconds. */
+const SHUTDOWN_GRACE_MS = 300
+/** How long a stopping worker tries to write its last settlements. Milliseconds. */
+const LAST_WRITES_MS = 5_000
+const PRUNE_EVERY_MS = 600_000
+/** Cancellations are looked for at most this often. Milliseconds. */
+const CANCEL_CHECK_MS = 500
+
+/** The parts of a worker that has reached its database. */
+interface Parts {
+  store: Store
+  lease: Lease
+  loop: ClaimLoop
+  reports: Reports
+  attemptEnv: AttemptEnv
+  unwatch(): void
+}
+
+export class Worker {
+  /** Resolves when the worker has stopped. Rejects with the reason when it could not start for good. */
+  readonly stopped: Promise<void>
+  /** What has become of the attempts so far. */
+  readonly totals = { succeeded: 0, failed: 0, retrying: 0, canceled: 0 }
+  readonly #env: WorkerEnv
+  readonly #listeners: { [Name in keyof WorkerEvents]: ((event: WorkerEvents[Name]) => void)[] } = {
+    succeeded: [],
+    retrying: [],
+    failed: [],
+    canceled: [],
+    lease_lost: [],
+    error: [],
+  }
+  readonly #options: PreparedOptions
+  /** Two attempts at one job may be here together for a moment: one whose lease was lost, and its successor. */
+  readonly #attempts = new Set<Attempt>()
+  readonly #timers = new Timers()
+  readonly #stopAsked = signal()
+  readonly #outOfPatience = signal()
+  readonly #stopEnded = signal()
+  readonly #starting: Promise<Parts | undefined>
+  #parts: Parts | undefined
+  #stopping: Promise<void> | undefined
+  #whenEmpty: (() => void) | undefined
+  #cancelCheck: Promise<void> | undefined
+
+  /** @internal Use `queue.work(...)`. */
+  constructor(env: WorkerEnv, options: WorkerOptions) {
+    this.#env = env
+    this.#options = prepareOptions(options)
+    if (this.#handledTypes().length === 0) {
+      throw new JobtableError(
+        'config_invalid',
+        'no job type has a handler here, so this worker would do nothing: give define(...) a run function, or import the module that calls handle(...)',
+      )
+    }
+    this.#starting = this.#start()
+    this.stopped = Promise.all([this.#stopEnded.promise, this.#starting]).then(() => undefined)
+    this.stopped.catch((error: unknown) => this.#failed(error, 'the worker could not start'))
+  }
+
+  /** Names this worker in `locked_by`; undefined until it has registered. Changes when its lease was lost. */
+  get id(): string | undefined {
+    return this.#parts?.lease.workerId
+  }
+
+  /** The jobs that are running here now. */
+  get running(): readonly AttemptFacts[] {
+    return [...this.#attempts].map(factsOf)
+  }
+
+  /** Adds a listener. One that throws is logged, and changes nothing. */
+  on<Name extends keyof WorkerEvents>(name: Name, listener: (event: WorkerEvents[Name]) => void): this {
+    this.#listeners[name].push(listener)
+    return this
+  }
+
+  /** Resolves once the worker has registered and claims jobs. */
+  async ready(): Promise<void> {
+    await this.#starting
+  }
+
+  /** Resolves when nothing is due, running or unsettled. */
+  async idle(): Promise<void> {
+    const parts = await this.#starting
+    await parts?.loop.idle()
+  }
+
+  /**
+   * Claims nothing more, hands back what has not started, lets running jobs end for `timeout` (default: the worker's
+   * `stopTimeout`), then aborts them with the reason `shutdown` and hands them back, which spends no attempt. Always resolves.
+   * A second call with a shorter timeout hurries the first.
+   */
+  stop(options: { timeout?: Duration } = {}): Promise<void> {
+    const timeoutMs = options.timeout === undefined ? this.#options.stopTimeoutMs : parseDuration(options.timeout)
+    void this.#timers.sleep(timeoutMs).then(() => this.#outOfPatience.resolve())
+    this.#stopping ??= this.#stop()
+    this.#stopAsked.resolve()
+    return this.#stopping
+  }
+
+  async #start(): Promise<Parts | undefined> {
+    for (let pauseMs = 100; !this.#stopping; pauseMs = Math.min(5_000, pauseMs * 2)) {
+      try {
+        return await this.#begin(await this.#env.open())
+      } catch (error) {
+        // A wrong set-up stays wrong; a database that is away may come back.
+        if (!(error instanceof JobtableError && RECOVERABLE.has(error.code))) throw error
+        this.#failed(error, `the worker could not start, and tries again in ${pauseMs} ms`)
+        await Promise.race([this.#timers.sleep(pauseMs), this.#stopAsked.promise])
+      }
+    }
+    return undefined
+  }
+
+  async #begin(store: Store): Promise<Parts> {
+    const { files, logger, locale } = this.#env
+    const reports = new Reports(store, (error) => this.#failed(error, 'reports of handlers could not be stored'))
+    const lease = new Lease({
+      store,
+      leaseMs: this.#options.leaseMs,
+      attempts: this.#attempts,
+      info: (id) => this.#info(id),
+      lost: (formerId) => {
+        logger.warn({ workerId: formerId }, 'the lease ran out before it could be extended: this worker was stalled; its jobs may run elsewhere')
+        loop.dropWaiting()
+      },
+    })
+    const loop: ClaimLoop = new ClaimLoop({
+      store,
+      concurrency: this.#options.concurrency,
+      prefetch: this.#options.prefetch,
+      pollIntervalMs: this.#options.pollIntervalMs,
+      workerId: () => lease.workerId,
+      queues: () => this.#servedQueues(),
+      types: () => this.#handledTypes().map(({ name }) => name),
+      start: (row) => this.#run(row),
+      handBack: (row) => this.#settlement(row, { type: 'handed_back' }),
+      settled: (settlement, outcome) => this.#settled(settlement, outcome),
+      leaseLost: () => void lease.beat().then(
+        () => loop.wake(),
+        (error: unknown) => this.#failed(error, 'the lease could not be taken anew'),
+      ),
+      failed: (error, pauseMs) => this.#failed(error, `the database failed, and is tried again in ${pauseMs} ms`),
+      recovered: () => logger.info({ workerId: lease.workerId }, 'the database answers again'),
+    })
+    await lease.register()
+    const attemptEnv: AttemptEnv = { files, logger, locale, reports, ended: (attempt, outcome) => void this.#ended(attempt, outcome) }
+    const unwatch = store.watch(() => this.#changed())
+    this.#parts = { store, lease, loop, reports, attemptEnv, unwatch }
+    this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat())
+    this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
+    this.#every(PRUNE_EVERY_MS, 'finished jobs could not be pruned', () => this.#prune(store))
+    this.#every(250, 'timeouts could not be enforced', () => this.#enforceTimeouts())
+    loop.wake()
+    return this.#parts
+  }
+
+  #every(ms: number, problem: string, pass: () => Promise<void> | void): void {
+    this.#timers.every(ms, pass, (error) => this.#failed(error, problem))
+  }
+
+  #run(row: JobRow): void {
+    const { loop, lease, attemptEnv } = this.#parts!
+    const type = this.#env.types.get(row.type)
+    // A claim under a former id is not kept by this worker's heartbeats, so it must not be run.
+    if (!type || row.lockedBy !== lease.workerId) return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
+    const attempt = new Attempt(row, type, attemptEnv)
+    this.#attempts.add(attempt)
+    void attempt.run()
+  }
+
+  #ended(attempt: Attempt, outcome: Outcome | null): void {
+    const { reports } = this.#parts!
+    if (outcome === null) {
+      reports.drop(attempt)
+      this.#emit('lease_lost', factsOf(attempt))
+      this.#free(attempt, outcome)
+    } else if (reports.has(attempt)) {
+      // The last stage and progress must be there before the end is.
+      void reports.flush().then(() => this.#free(attempt, outcome))
+    } else {
+      this.#free(attempt, outcome)
+    }
+  }
+
+  #free(attempt: Attempt, outcome: Outcome | null): void {
+    this.#attempts.delete(attempt)
+    this.#parts!.loop.slotFreed(outcome && this.#settlement(attempt.row, outcome, attempt.abortedFor === 'canceled'))
+    if (this.#attempts.size === 0) this.#whenEmpty?.()
+  }
+
+  #settlement(row: JobRow, outcome: Outcome, cancelRequested = false): ClaimSettlement {
+    return settlementOf(row, outcome, this.#env.types.get(row.type), cancelRequested || row.cancelRequestedAt !== null)
+  }
+
+  #settled(claim: ClaimSettlement, outcome: SettleOutcome): void {
+    const { row, settlement } = claim
+    const facts = factsOf(row)
+    if (outcome === 'cancel_requested') return this.#parts!.loop.settle({ ...claim, settlement: afterCancelRequest(settlement) })
+    if (outcome === 'lost') {
+      this.#env.logger.warn({ ...facts, jobId: row.id }, `the job ended as ${settlement.status}, but its claim had been lost: that is not recorded`)
+      return this.#emit('lease_lost', facts)
+    }
+    this.totals[settlement.status]++
+    switch (settlement.status) {
+      case 'succeeded':
+      case 'canceled':
+        return this.#emit(settlement.status, facts)
+      case 'failed':
+        return this.#emit('failed', { ...facts, code: settlement.entry.code, message: settlement.entry.message })
+      case 'retrying':
+        return this.#emit('retrying', {
+          ...facts,
+          delayMs: settlement.delayMs,
+          code: settlement.entry?.code ?? null,
+          message: settlement.entry?.message ?? null,
+        })
+    }
+  }
+
+  #changed(): void {
+    const { loop, lease } = this.#parts!
+    loop.wake()
+    if (this.#attempts.size === 0 || this.#cancelCheck) return
+    this.#cancelCheck = this.#timers.sleep(CANCEL_CHECK_MS).then(async () => {
+      this.#cancelCheck = undefined
+      await lease.checkCanceled().catch((error: unknown) => this.#failed(error, 'cancellations could not be looked for'))
+    })
+  }
+
+  async #recover(store: Store): Promise<void> {
+    const { types, locale, logger } = this.#env
+    const recovered = await recoverLost(store, types, locale, (err, row) => logger.error({ err, jobId: row.id }, 'a lost job could not be taken back'))
+    if (recovered > 0) logger.warn({ recovered }, 'jobs of lost workers were taken back')
+  }
+
+  async #prune(store: Store): Promise<void> {
+    const pruned = await prune(store, this.#env.files, this.#env.retention, () => this.#stopping !== undefined)
+    if (pruned > 0) this.#env.logger.info({ pruned }, 'finished jobs past their retention were deleted')
+  }
+
+  #enforceTimeouts(): void {
+    const now = performance.now()
+    for (const attempt of this.#attempts) {
+      if (now >= attempt.deadline) attempt.abort('timeout')
+      if (attempt.abortedAt !== undefined && now >= attempt.abortedAt + CUT_OFF_GRACE_MS) attempt.cutOff()
+    }
+  }
+
+  async #stop(): Promise<void> {
+    try {
+      const parts = await this.#starting.catch(() => undefined) // `stopped` tells of it.
+      if (parts) await this.#drain(parts)
+    } finally {
+      this.#timers.close()
+      this.#stopEnded.resolve()
+    }
+  }
+
+  async #drain({ loop, reports, store, lease, unwatch }: Parts): Promise<void> {
+    loop.stopClaiming()
+    await Promise.race([this.#emptied(), this.#outOfPatience.promise])
+    for (const attempt of this.#attempts) attempt.abort('shutdown')
+    await Promise.race([this.#emptied(), this.#timers.sleep(SHUTDOWN_GRACE_MS)])
+    for (const attempt of [...this.#attempts.values()]) attempt.cutOff()
+    await Promise.race([reports.flush().then(() => loop.idle()), this.#timers.sleep(LAST_WRITES_MS)])
+    if (loop.unsettled > 0) {
+      this.#env.logger.error({ jobs: loop.unsettled }, 'the worker stopped before the database took its last settlements: these jobs will run again')
+    }
+    loop.close()
+    unwatch()
+    await store.retire(lease.workerId).catch((error: unknown) => this.#failed(error, 'the worker could not be signed off; its lease will run out'))
+  }
+
+  /** Resolves when nothing runs any more. */
+  #emptied(): Promise<void> {
+    return this.#attempts.size === 0 ? Promise.resolve() : new Promise((resolve) => (this.#whenEmpty = resolve))
+  }
+
+  #failed(error: unknown, problem: string): void {
+    this.#env.logger.error({ err: error, workerId: this.id }, problem)
+    this.#emit('error', error)
+  }
+
+  #emit<Name extends keyof WorkerEvents>(name: Name, event: WorkerEvents[Name]): void {
+    for (const listener of this.#listeners[name]) {
+      try {
+        listener(event)
+      } catch (error) {
+        this.#env.logger.error({ err: error, event: name }, 'a listener of the worker threw')
+      }
+    }
+  }
+
+  #handledTypes(): PreparedType[] {
+    return [...this.#env.types.values()].filter(({ handler }) => handler !== undefined)
+  }
+
+  #servedQueues(): readonly string[] {
+    return this.#options.queues ?? [...new Set(this.#handledTypes().map(({ queue }) => queue))]
+  }
+
+  #info(id: string): WorkerInfo {
+    return {
+      id,
+      host: hostname(),
+      pid: process.pid,
+      queues: this.#servedQueues(),
+      types: this.#handledTypes().map(({ name }) => name),
+      concurrency: this.#options.concurrency,
+    }
+  }
+}
+
+const RECOVERABLE: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
+
+function factsOf(attempt: Attempt | JobRow): AttemptFacts {
+  return { id: attempt.id, type: attempt.type, attempt: attempt instanceof Attempt ? attempt.attempt : attempt.attempts }
+}
