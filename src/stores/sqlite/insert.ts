@@ -1,0 +1,102 @@
+/** Enqueueing. */
+import type { InsertOutcome, JobRow, NewJob } from '../../store.js'
+import { moment, type Sql } from './database.js'
+import { COLUMNS, toRow } from './row.js'
+
+export function insertAll(sql: Sql, jobs: readonly NewJob[]): InsertOutcome[] {
+  return jobs.map((job) => {
+    if (job.supersedes !== null) releaseKey(sql, job, job.supersedes)
+    return insertOne(sql, job)
+  })
+}
+
+/** The old holder lets go of its key first, or jobs_key would refuse the new row. */
+function releaseKey(sql: Sql, job: NewJob, old: { id: string; status: string }): void {
+  // Both by primary key.
+  sql.run(
+    `UPDATE jobs SET superseded_by = ?1, updated_at = ?2
+     WHERE id = ?3 AND status = ?4 AND type = ?5 AND idempotency_key = ?6 AND superseded_by IS NULL
+       AND NOT EXISTS (SELECT 1 FROM jobs AS taken WHERE taken.id = ?1)`,
+    job.id,
+    sql.now,
+    old.id,
+    old.status,
+    job.type,
+    job.idempotencyKey,
+  )
+}
+
+function insertOne(sql: Sql, job: NewJob): InsertOutcome {
+  const row = newRow(job, sql.now)
+  // Both conflicts name their index (the primary key, jobs_key), so that the statement fails when jobs_key is missing
+  // instead of letting duplicates in.
+  const inserted = sql.run(
+    `INSERT INTO jobs (id, type, queue, payload, priority, max_attempts, run_after, idempotency_key, fingerprint,
+       trace_context, created_at, updated_at)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11)
+     ON CONFLICT (id) DO NOTHING
+     ON CONFLICT (idempotency_key, type) WHERE idempotency_key IS NOT NULL AND superseded_by IS NULL DO NOTHING`,
+    row.id,
+    row.type,
+    row.queue,
+    row.payload,
+    row.priority,
+    row.maxAttempts,
+    row.runAfter,
+    row.idempotencyKey,
+    row.fingerprint,
+    row.traceContext,
+    row.createdAt,
+  )
+  if (inserted === 1) return { type: 'inserted', row }
+  const holder = findHolder(sql, job)
+  return holder ? { type: 'held', holder, now: sql.now } : { type: 'id_taken' }
+}
+
+/** The row that holds the key, unless what stood in the way was another row with the same id. */
+function findHolder(sql: Sql, job: NewJob): JobRow | undefined {
+  if (job.idempotencyKey === null) return undefined
+  // By jobs_key, and by primary key.
+  const [found] = sql.all(
+    `SELECT ${COLUMNS} FROM jobs
+     WHERE idempotency_key = ?1 AND type = ?2 AND idempotency_key IS NOT NULL AND superseded_by IS NULL
+       AND NOT EXISTS (SELECT 1 FROM jobs AS taken WHERE taken.id = ?3)`,
+    job.idempotencyKey,
+    job.type,
+    job.id,
+  )
+  return found && toRow(found)
+}
+
+/** The row as it will be stored; reading it back would cost as much as writing it. */
+function newRow(job: NewJob, now: number): JobRow {
+  return {
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    status: 'pending',
+    payload: job.payload,
+    priority: job.priority,
+    attempts: 0,
+    maxAttempts: job.maxAttempts,
+    waits: 0,
+    runAfter: moment('at' in job.runAfter ? job.runAfter.at : now + job.runAfter.delayMs),
+    lockedAt: null,
+    lockedBy: null,
+    claimToken: null,
+    cancelRequestedAt: null,
+    idempotencyKey: job.idempotencyKey,
+    fingerprint: job.fingerprint,
+    supersededBy: null,
+    stage: null,
+    progress: null,
+    result: null,
+    history: [],
+    lastError: null,
+    userMessage: null,
+    traceContext: job.traceContext,
+    createdAt: now,
+    updatedAt: now,
+    finishedAt: null,
+  }
+}

@@ -1,0 +1,190 @@
+/**
+ * The tables, for whoever opens the file: SQLite keeps the comments. Times are milliseconds since 1970 UTC, JSON is text.
+ *
+ * A migration runs in one BEGIN IMMEDIATE transaction together with the check whether it is needed, so that any number of
+ * processes may start at once and any of them may die at any moment: either all of it has happened, or nothing.
+ *
+ * In what is evaluated for every row written, lists of more than two values are written with OR: SQLite builds a table in
+ * memory for a longer IN, each time, which took a quarter off the speed of inserts and drains.
+ */
+import { JobtableError } from '../../errors.js'
+import type { Database, Sql } from './database.js'
+
+const VERSION_1 = `
+CREATE TABLE jobs (
+  -- Unique, time-ordered and URL-safe when jobtable makes it.
+  id TEXT NOT NULL PRIMARY KEY,
+  -- What to do: the name that a handler is registered under.
+  type TEXT NOT NULL,
+  -- The handler's input, as JSON.
+  payload TEXT NOT NULL DEFAULT 'null' CHECK (json_valid(payload)),
+  -- pending and retrying wait for run_after; running is held by a worker; the other three are final.
+  status TEXT NOT NULL DEFAULT 'pending' CHECK (status = 'pending' OR status = 'running' OR status = 'retrying'
+    OR status = 'succeeded' OR status = 'failed' OR status = 'canceled'),
+  -- Runs started, the present one included; waits and hand-backs are taken off again.
+  attempts INTEGER NOT NULL DEFAULT 0 CHECK (attempts BETWEEN 0 AND 2147483647),
+  -- Not started before this time.
+  run_after INTEGER NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    CHECK (run_after BETWEEN 0 AND 8640000000000000),
+  -- When the present claim was made; empty unless running.
+  locked_at INTEGER CHECK (locked_at BETWEEN 0 AND 8640000000000000),
+  -- The newest error's message; all of them are in errors.
+  last_error TEXT,
+  created_at INTEGER NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    CHECK (created_at BETWEEN 0 AND 8640000000000000),
+  updated_at INTEGER NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
+    CHECK (updated_at BETWEEN 0 AND 8640000000000000),
+
+  -- Workers listen to queues.
+  queue TEXT NOT NULL DEFAULT 'default',
+  -- Lower runs first.
+  priority INTEGER NOT NULL DEFAULT 0 CHECK (priority BETWEEN -2147483648 AND 2147483647),
+  -- The most runs that may be started; empty until the first one has ended: what the type says.
+  max_attempts INTEGER CHECK (max_attempts BETWEEN 1 AND 2147483647),
+  -- Waits imposed by rate limits in a row, which spend no attempt.
+  waits INTEGER NOT NULL DEFAULT 0 CHECK (waits BETWEEN 0 AND 2147483647),
+  -- The worker that holds the claim (job_workers.id); empty unless running.
+  locked_by TEXT,
+  -- Names the claim: only who knows it may write to a running row. Empty unless running.
+  claim_token TEXT,
+  -- When somebody first asked for the cancellation of the job while it ran.
+  cancel_requested_at INTEGER CHECK (cancel_requested_at BETWEEN 0 AND 8640000000000000),
+  -- Two jobs of one type with the same key are the same piece of work.
+  idempotency_key TEXT,
+  -- A digest of the payload, to notice the same key with another payload.
+  fingerprint TEXT,
+  -- The job that took over this one's key.
+  superseded_by TEXT,
+  -- What the end user sees of a running job, such as 'uploading'.
+  stage TEXT,
+  -- From 0 to 1.
+  progress REAL CHECK (progress BETWEEN 0 AND 1),
+  -- What the handler returned, as JSON.
+  result TEXT CHECK (result IS NULL OR json_valid(result)),
+  -- One JSON object for each attempt that did not succeed, and for each repair; the newest 20.
+  errors TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(errors) AND json_type(errors) = 'array'),
+  -- Why it failed, in words for the end user.
+  user_message TEXT,
+  -- A W3C traceparent, carried from the producer to the handler.
+  trace_context TEXT,
+  -- When it became succeeded, failed or canceled.
+  finished_at INTEGER CHECK (finished_at BETWEEN 0 AND 8640000000000000),
+  -- Not deleted before this time, whatever the retention.
+  keep_until INTEGER CHECK (keep_until BETWEEN 0 AND 8640000000000000)
+) STRICT;
+
+-- A job's timeline, oldest first by seq.
+CREATE TABLE job_events (
+  seq INTEGER PRIMARY KEY,
+  job_id TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  -- stage, log, canceled, cancel_requested, repaired, handed_back
+  kind TEXT NOT NULL,
+  -- The attempt that it belongs to, from 1.
+  attempt INTEGER NOT NULL,
+  message TEXT NOT NULL,
+  -- More about it, as JSON.
+  data TEXT CHECK (data IS NULL OR json_valid(data))
+) STRICT;
+
+-- Workers that are alive. A running job whose locked_by has no row here, or one past lease_until, is run again.
+CREATE TABLE job_workers (
+  id TEXT NOT NULL PRIMARY KEY,
+  host TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  -- JSON arrays of names.
+  queues TEXT NOT NULL CHECK (json_valid(queues)),
+  types TEXT NOT NULL CHECK (json_valid(types)),
+  -- Jobs it runs at once.
+  concurrency INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  heartbeat_at INTEGER NOT NULL,
+  lease_until INTEGER NOT NULL
+) STRICT;
+`
+
+const MIGRATIONS: readonly string[] = [VERSION_1]
+
+export const SCHEMA_VERSION = MIGRATIONS.length
+
+/** Every index and what relies on it. `migrate` creates again what is missing. */
+export const INDEXES: Readonly<Record<string, string>> = {
+  // Claims, and what is due next. The rowid, which every index ends with, breaks ties in the order of insertion.
+  jobs_claimable: `CREATE INDEX jobs_claimable ON jobs (queue, priority, run_after) WHERE status IN ('pending', 'retrying')`,
+  // Heartbeats and the search for lost claims.
+  jobs_running: `CREATE INDEX jobs_running ON jobs (locked_by) WHERE status = 'running'`,
+  // One job per type and key; the key comes first so that a search by key alone finds it.
+  jobs_key: `CREATE UNIQUE INDEX jobs_key ON jobs (idempotency_key, type) WHERE idempotency_key IS NOT NULL AND superseded_by IS NULL`,
+  // The key's earlier holders, for a search by key. Holds only superseded rows.
+  jobs_superseded: `CREATE INDEX jobs_superseded ON jobs (idempotency_key) WHERE superseded_by IS NOT NULL`,
+  // Retention.
+  jobs_finished: `CREATE INDEX jobs_finished ON jobs (status, finished_at) WHERE status = 'succeeded' OR status = 'failed' OR status = 'canceled'`,
+  job_events_job: `CREATE INDEX job_events_job ON job_events (job_id)`,
+}
+
+const TABLES = ['jobs', 'job_events', 'job_workers'] as const
+
+export async function migrate(database: Database): Promise<{ from: number; to: number }> {
+  return database.writeUnchecked((sql, exec) => {
+    const from = installedVersion(sql)
+    if (from > SCHEMA_VERSION) throw tooNew(database.path, from)
+    if (from === 0) refuseForeignTables(sql, database.path)
+    if (from < SCHEMA_VERSION) {
+      exec(`CREATE TABLE IF NOT EXISTS jobtable_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`)
+      for (let version = from + 1; version <= SCHEMA_VERSION; version++) {
+        exec(MIGRATIONS[version - 1]!)
+        sql.run(`INSERT INTO jobtable_migrations (version, applied_at) VALUES (?, ?)`, version, sql.now)
+      }
+    }
+    for (const name of missingIndexes(sql)) exec(INDEXES[name]!)
+    return { from, to: SCHEMA_VERSION }
+  })
+}
+
+/** Throws unless the tables are there and of this version. */
+export function checkVersion(sql: Sql, path: string): void {
+  const version = installedVersion(sql)
+  if (version > SCHEMA_VERSION) throw tooNew(path, version)
+  if (version < SCHEMA_VERSION) {
+    throw new JobtableError(
+      'schema_missing',
+      version === 0
+        ? `${path} has no jobtable tables yet: run \`jobtable migrate\`, or call migrate() first`
+        : `${path} is at version ${version} of jobtable's tables, this is version ${SCHEMA_VERSION}: run \`jobtable migrate\`, or call migrate() first`,
+      { data: { path, version, expected: SCHEMA_VERSION } },
+    )
+  }
+}
+
+/** 0 when jobtable has not been here. */
+export function installedVersion(sql: Sql): number {
+  if (!hasTable(sql, 'jobtable_migrations')) return 0
+  return sql.all(`SELECT ifnull(max(version), 0) FROM jobtable_migrations`)[0]![0] as number
+}
+
+export function missingIndexes(sql: Sql): string[] {
+  const present = new Set(sql.all(`SELECT name FROM sqlite_schema WHERE type = 'index'`).map(([name]) => name))
+  return Object.keys(INDEXES).filter((name) => !present.has(name))
+}
+
+function hasTable(sql: Sql, name: string): boolean {
+  return sql.all(`SELECT 1 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?`, name).length > 0
+}
+
+function refuseForeignTables(sql: Sql, path: string): void {
+  const table = TABLES.find((name) => hasTable(sql, name))
+  if (table === undefined) return
+  throw new JobtableError(
+    'schema_missing',
+    `${path} has a table named ${table} that jobtable did not make: give jobtable a file of its own, or rename that table; nothing was changed`,
+    { data: { path, table } },
+  )
+}
+
+function tooNew(path: string, version: number): JobtableError {
+  return new JobtableError(
+    'schema_too_new',
+    `${path} is at version ${version} of jobtable's tables and this jobtable knows ${SCHEMA_VERSION}: update jobtable here`,
+    { data: { path, version, expected: SCHEMA_VERSION } },
+  )
+}

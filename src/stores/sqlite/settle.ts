@@ -1,0 +1,137 @@
+/**
+ * The writes of a claim holder. All are fenced by id, status and claim token, by the primary key: once the row has been
+ * settled, recovered or claimed again, they change nothing.
+ *
+ * Leaving `running` clears the claim: locked_by, claim_token and locked_at. `retrying` and `failed` are not written to a
+ * row whose cancellation has been asked for in the meantime, or the request would be lost.
+ */
+import type { FencedSettlement, NewEvent, Report, SettleOutcome } from '../../store.js'
+import { MAX_HISTORY, type HistoryEntry } from '../../transition.js'
+import { moment, type Sql } from './database.js'
+
+export function settleAll(sql: Sql, settlements: readonly FencedSettlement[]): SettleOutcome[] {
+  return settlements.map((settlement) => {
+    if (settleOne(sql, settlement) === 1) return 'settled'
+    return holds(sql, settlement.id, settlement.token) ? 'cancel_requested' : 'lost'
+  })
+}
+
+/** How many rows it changed. */
+function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: FencedSettlement): number {
+  const now = sql.now
+  const keepUntil = keepForMs === null ? null : moment(now + keepForMs)
+  switch (settlement.status) {
+    case 'succeeded':
+      return sql.run(
+        `UPDATE jobs
+         SET status = 'succeeded', result = ?3, max_attempts = ifnull(max_attempts, ?4), keep_until = ?5, finished_at = ?6,
+           updated_at = ?6, locked_by = NULL, claim_token = NULL, locked_at = NULL
+         WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
+        id,
+        token,
+        settlement.result,
+        maxAttempts,
+        keepUntil,
+        now,
+      )
+    case 'failed':
+      return sql.run(
+        `UPDATE jobs
+         SET status = 'failed', user_message = ?3, last_error = ?4,
+           errors = json_insert(
+             CASE WHEN json_array_length(errors) < ?9 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?5)),
+           max_attempts = ifnull(max_attempts, ?6), keep_until = ?7, finished_at = ?8, updated_at = ?8,
+           locked_by = NULL, claim_token = NULL, locked_at = NULL
+         WHERE id = ?1 AND status = 'running' AND claim_token IS ?2 AND cancel_requested_at IS NULL`,
+        id,
+        token,
+        settlement.userMessage,
+        settlement.entry.message,
+        stamped(settlement.entry, now),
+        maxAttempts,
+        keepUntil,
+        now,
+        MAX_HISTORY,
+      )
+    case 'canceled':
+      return sql.run(
+        `UPDATE jobs
+         SET status = 'canceled', last_error = ifnull(?3, last_error),
+           errors = CASE WHEN ?4 IS NULL THEN errors ELSE json_insert(
+             CASE WHEN json_array_length(errors) < ?8 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?4)) END,
+           max_attempts = ifnull(max_attempts, ?5), keep_until = ?6, finished_at = ?7, updated_at = ?7,
+           locked_by = NULL, claim_token = NULL, locked_at = NULL
+         WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
+        id,
+        token,
+        settlement.entry?.message ?? null,
+        settlement.entry && stamped(settlement.entry, now),
+        maxAttempts,
+        keepUntil,
+        now,
+        MAX_HISTORY,
+      )
+    case 'retrying':
+      return sql.run(
+        `UPDATE jobs
+         SET status = 'retrying', run_after = ?3, attempts = ?4, waits = ?5, last_error = ifnull(?6, last_error),
+           errors = CASE WHEN ?7 IS NULL THEN errors ELSE json_insert(
+             CASE WHEN json_array_length(errors) < ?10 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?7)) END,
+           max_attempts = ifnull(max_attempts, ?8), updated_at = ?9,
+           locked_by = NULL, claim_token = NULL, locked_at = NULL
+         WHERE id = ?1 AND status = 'running' AND claim_token IS ?2 AND cancel_requested_at IS NULL`,
+        id,
+        token,
+        moment(now + settlement.delayMs),
+        settlement.attempts,
+        settlement.waits,
+        settlement.entry?.message ?? null,
+        settlement.entry && stamped(settlement.entry, now),
+        maxAttempts,
+        now,
+        MAX_HISTORY,
+      )
+  }
+}
+
+function stamped(entry: HistoryEntry, at: number): string {
+  return JSON.stringify({ ...entry, at })
+}
+
+function holds(sql: Sql, id: string, token: string | null): boolean {
+  return sql.all(`SELECT 1 FROM jobs WHERE id = ? AND status = 'running' AND claim_token IS ?`, id, token).length === 1
+}
+
+export function reportAll(sql: Sql, reports: readonly Report[]): boolean[] {
+  return reports.map((report) => {
+    const { id, token, stage, progress, events = [] } = report
+    const held = stage === undefined && progress === undefined ? holds(sql, id, token) : writeStage(sql, report)
+    if (held) for (const event of events) addEvent(sql, id, event)
+    return held
+  })
+}
+
+function writeStage(sql: Sql, { id, token, stage, progress }: Report): boolean {
+  const written = sql.run(
+    `UPDATE jobs SET stage = ifnull(?3, stage), progress = ifnull(?4, progress), updated_at = ?5
+     WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
+    id,
+    token,
+    stage ?? null,
+    progress ?? null,
+    sql.now,
+  )
+  return written === 1
+}
+
+export function addEvent(sql: Sql, jobId: string, event: NewEvent): void {
+  sql.run(
+    `INSERT INTO job_events (job_id, at, kind, attempt, message, data) VALUES (?, ?, ?, ?, ?, ?)`,
+    jobId,
+    sql.now,
+    event.kind,
+    event.attempt,
+    event.message,
+    event.data,
+  )
+}

@@ -1,0 +1,103 @@
+/** The SQLite store: which operation runs in which kind of transaction. The statements are in the files beside it. */
+import type { Store } from '../../store.js'
+import { peek, take } from './claim.js'
+import { Database, WAL_BOUND_BYTES } from './database.js'
+import type { Driver, DriverName } from './driver.js'
+import { count, countAll, eventsOf, list } from './find.js'
+import { insertAll } from './insert.js'
+import { inspect } from './inspect.js'
+import { cancelOne, findJob, repairOne } from './people.js'
+import { hasFinished, prune } from './prune.js'
+import { migrate } from './schema.js'
+import { reportAll, settleAll } from './settle.js'
+import { Watcher } from './watch.js'
+import { allWorkers, addWorker, beat, hasDeadWorkers, lostClaims, removeDeadWorkers, removeWorker } from './workers.js'
+
+export interface SqliteStoreOptions {
+  /** The file, which is created by `migrate` when it does not exist; or `:memory:`, for one process's tests. */
+  path: string
+  /** Without it: node:sqlite where Node has it, else better-sqlite3. */
+  driver?: DriverName
+  /**
+   * `full`, the default: what was acknowledged survives a power cut. `normal`: faster, and a power cut may take back the
+   * last commits, but never damages the file; a crash of the process loses nothing either way.
+   */
+  synchronous?: 'full' | 'normal'
+  /** How long to wait for another process's lock before rejecting with `store_busy`. Milliseconds; 10,000 by default. */
+  busyTimeoutMs?: number
+  /** The database's clock; tests pass their own. */
+  clock?: { now(): number }
+  /** @internal The size beyond which the write-ahead log is cut. */
+  walBoundBytes?: number
+  /** @internal Sees every connection right after it was opened. */
+  onOpen?: (driver: Driver) => void
+}
+
+export function sqliteStore(options: SqliteStoreOptions): Store {
+  const database = new Database({
+    synchronous: 'full',
+    busyTimeoutMs: 10_000,
+    clock: Date,
+    walBoundBytes: WAL_BOUND_BYTES,
+    ...options,
+  })
+  const watcher = new Watcher(database)
+  database.onCommit = () => watcher.changed()
+
+  return {
+    name: `sqlite:${options.path}`,
+    migrate: () => migrate(database),
+
+    close: async () => {
+      watcher.clear()
+      database.close()
+    },
+
+    insert: async (jobs) => (jobs.length === 0 ? [] : database.write((sql) => insertAll(sql, jobs))),
+    get: (ids) => database.read((sql) => ids.map((id) => findJob(sql, id))),
+    list: (filter, page) => list(database, filter, page),
+    count: (filter) => count(database, filter),
+    events: (jobId) => database.read((sql) => eventsOf(sql, jobId)),
+
+    overview: async () => ({
+      counts: await countAll(database),
+      ...(await database.read((sql) => ({ now: sql.now, workers: allWorkers(sql) }))),
+    }),
+
+    claim: async (request, settlements = []) => {
+      if (settlements.length === 0) {
+        const { due, nextDueInMs } = await database.read((sql) => peek(sql, request))
+        if (!due || request.limit <= 0) return { alive: true, jobs: [], nextDueInMs, settled: [] }
+      }
+      return database.write((sql) => {
+        const settled = settleAll(sql, settlements)
+        return { ...take(sql, request), settled }
+      })
+    },
+
+    settle: async (settlements) => (settlements.length === 0 ? [] : database.write((sql) => settleAll(sql, settlements))),
+    report: async (reports) => (reports.length === 0 ? [] : database.write((sql) => reportAll(sql, reports))),
+
+    // Neither is news for this process's listeners.
+    register: (worker, leaseMs) => database.write((sql) => addWorker(sql, worker, leaseMs), 'quiet'),
+    heartbeat: (workerId, leaseMs) => database.write((sql) => beat(sql, workerId, leaseMs), 'quiet'),
+    retire: (workerId) => database.write((sql) => removeWorker(sql, workerId)),
+
+    lost: async (limit) => {
+      const { jobs, dead } = await database.read((sql) => ({ jobs: lostClaims(sql, limit), dead: hasDeadWorkers(sql) }))
+      if (dead) await database.write(removeDeadWorkers)
+      return jobs
+    },
+
+    cancel: async (ids, by) => (ids.length === 0 ? [] : database.write((sql) => ids.map((id) => cancelOne(sql, id, by)))),
+    repair: async (ids, by) => (ids.length === 0 ? [] : database.write((sql) => ids.map((id) => repairOne(sql, id, by)))),
+
+    prune: async (retention, limit) => {
+      const some = limit > 0 && (await database.read((sql) => hasFinished(sql, retention)))
+      return some ? database.write((sql) => prune(sql, retention, limit)) : []
+    },
+
+    watch: (listener) => watcher.add(listener),
+    inspect: () => inspect(database),
+  }
+}

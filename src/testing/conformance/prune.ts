@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import { fence, idsOf, retrying, succeeded } from './bench.js'
+import { test, type TestGroup } from './suite.js'
+
+const AT_ONCE = { succeededMs: 0, failedMs: 0, canceledMs: 0 }
+const NEVER = 100_000_000_000
+
+export const pruneTests: TestGroup = {
+  name: 'prune',
+  tests: [
+    test('finished jobs go when their retention is over, each status by its own', async (bench) => {
+      const rows = [await bench.finished('succeeded'), await bench.finished('failed'), await bench.finished('canceled')]
+      const retention = { succeededMs: 1_000, failedMs: 2_000, canceledMs: 3_000 }
+      const gone: string[][] = []
+      for (const ms of [999, 2, 1_000, 1_000]) {
+        bench.clock.advance(ms)
+        gone.push(idsOf(await bench.store.prune(retention, 10)))
+      }
+      assert.deepEqual(gone, [[], [rows[0]!.id], [rows[1]!.id], [rows[2]!.id]])
+      assert.equal(await bench.store.count({}), 0)
+    }),
+
+    test('the answer names what was deleted, with its result', async (bench) => {
+      const row = await bench.running()
+      await bench.settle(row, { status: 'succeeded', result: '"report.pdf"' })
+      const other = await bench.finished('failed')
+      bench.clock.advance(1)
+      const gone = await bench.store.prune(AT_ONCE, 10)
+      assert.deepEqual(
+        new Map(gone.map(({ id, result }) => [id, result])),
+        new Map([
+          [row.id, '"report.pdf"'],
+          [other.id, null],
+        ]),
+      )
+    }),
+
+    test('unfinished jobs are never deleted, however old', async (bench) => {
+      const retried = await bench.running()
+      await bench.settle(retried, retrying())
+      await bench.settle(await bench.running(), retrying({ delayMs: NEVER }))
+      await bench.store.repair([(await bench.finished('failed')).id], null)
+      await bench.register()
+      await bench.insert({ runAfter: { delayMs: NEVER } }, {})
+      const before = await bench.store.list({}, { limit: 10 })
+      bench.clock.advance(NEVER / 2)
+      assert.deepEqual(await bench.store.prune(AT_ONCE, 1_000), [])
+      assert.deepEqual(await bench.store.list({}, { limit: 10 }), before)
+    }),
+
+    test('retention counts from the end of a job, not from its creation', async (bench) => {
+      await bench.register('worker-1', NEVER)
+      await bench.insert({})
+      const { jobs } = await bench.claim()
+      bench.clock.advance(1_000_000)
+      await bench.settle(jobs[0]!, succeeded)
+      assert.deepEqual(await bench.store.prune({ ...AT_ONCE, succeededMs: 1_000 }, 10), [])
+    }),
+
+    test('a job is kept as long as its own keepFor says, beyond retention', async (bench) => {
+      const kept = await bench.running()
+      await bench.settle(kept, succeeded, { keepForMs: 5_000 })
+      const other = await bench.running()
+      await bench.settle(other, succeeded, { keepForMs: null })
+      bench.clock.advance(4_999)
+      assert.deepEqual(idsOf(await bench.store.prune(AT_ONCE, 10)), [other.id])
+      bench.clock.advance(2)
+      assert.deepEqual(idsOf(await bench.store.prune(AT_ONCE, 10)), [kept.id])
+    }),
+
+    test('a keepFor shorter than the retention does not shorten it', async (bench) => {
+      const row = await bench.running()
+      await bench.settle(row, succeeded, { keepForMs: 10 })
+      bench.clock.advance(1_000)
+      assert.deepEqual(await bench.store.prune({ ...AT_ONCE, succeededMs: 2_000 }, 10), [])
+    }),
+
+    test('a keepFor in a settlement made together with a claim holds as well', async (bench) => {
+      const row = await bench.running()
+      await bench.claim({}, [{ ...fence(row), settlement: succeeded, maxAttempts: 5, keepForMs: 5_000 }])
+      bench.clock.advance(4_999)
+      assert.deepEqual(await bench.store.prune(AT_ONCE, 10), [])
+    }),
+
+    test('no call deletes more than the limit, and calls go on until all is gone', async (bench) => {
+      const rows = await bench.insert(...Array.from({ length: 25 }, () => ({})))
+      await bench.store.cancel(idsOf(rows), null)
+      bench.clock.advance(1)
+      const sizes: number[] = []
+      const gone: string[] = []
+      do {
+        const batch = await bench.store.prune(AT_ONCE, 10)
+        gone.push(...idsOf(batch))
+        sizes.push(batch.length)
+      } while (sizes.at(-1) === 10)
+      assert.deepEqual(sizes, [10, 10, 5])
+      assert.deepEqual(gone.sort(), idsOf(rows))
+    }),
+
+    test('events go with their job and with no other', async (bench) => {
+      const gone = await bench.running()
+      const kept = await bench.running()
+      const events = [{ kind: 'log', attempt: 1, message: 'hello', data: null }] as const
+      await bench.store.report([
+        { ...fence(gone), events },
+        { ...fence(kept), events },
+      ])
+      await bench.settle(gone, succeeded)
+      bench.clock.advance(1)
+      await bench.store.prune(AT_ONCE, 10)
+      assert.deepEqual(await bench.store.events(gone.id), [])
+      assert.equal((await bench.store.events(kept.id)).length, 1)
+      await bench.insert({ id: gone.id })
+      assert.deepEqual(await bench.store.events(gone.id), [])
+    }),
+
+    test('a superseded job is deleted like any other, and its successor holds the key on', async (bench) => {
+      const old = await bench.finished('failed', { idempotencyKey: 'k' })
+      const next = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: old.id, status: 'failed' } })
+      bench.clock.advance(1)
+      assert.deepEqual(idsOf(await bench.store.prune(AT_ONCE, 10)), [old.id])
+      const [outcome] = await bench.store.insert([bench.job({ idempotencyKey: 'k' })])
+      assert.equal(outcome?.type === 'held' && outcome.holder.id, next.id)
+    }),
+
+    test('a repaired job that finishes again is kept from its new end on', async (bench) => {
+      const { id } = await bench.finished('failed')
+      bench.clock.advance(10_000)
+      await bench.store.repair([id], null)
+      await bench.register('worker-2')
+      await bench.settle((await bench.claim({ workerId: 'worker-2' })).jobs[0]!, succeeded)
+      assert.deepEqual(await bench.store.prune({ ...AT_ONCE, succeededMs: 5_000 }, 10), [])
+    }),
+  ],
+}
