@@ -1,0 +1,50 @@
+/**
+ * Every word that `classify` itself may answer as `code`, with its meaning. The list is closed: a program may switch over
+ * it, and `userMessage` has a text for each. Handlers and types may use further words of their own.
+ */
+export const CODES = {
+  aborted: 'the request was aborted, and not by the job',
+  account_disconnected: "the end user's grant to another service has ended; they must connect it again",
+  canceled: 'somebody stopped the job on purpose',
+  card_declined: 'the payment was refused by the card or its bank',
+  conflict: 'the other side is busy with the same thing, or holds another state of it',
+  connection_lost: 'the connection broke while the request was under way',
+  connection_refused: 'no connection came about, so nothing was sent',
+  content_refused: 'the content breaks the rules of the provider',
+  credentials_expired: 'the credentials of a session have run out and may be renewed',
+  database_conflict: 'the database broke off this transaction in favour of another',
+  database_rejected: 'the database refuses the statement or the data',
+  database_unavailable: 'the database cannot be reached, is full or takes no more connections',
+  disk_full: 'no space is left on a disk or in a quota of the file system',
+  dns_failed: 'the name of the host was not found',
+  file_missing: 'a file that the job needs does not exist',
+  forbidden: 'the credentials are valid, and do not allow this',
+  idempotency_conflict: 'one idempotency key was used with two different requests',
+  invalid_request: 'the request itself is wrong, and would be wrong again',
+  lease_lost: 'another worker has taken the job over',
+  local_resources: 'this machine is short of memory, file handles or the like',
+  misconfigured: 'a setting or a credential is missing or contradicts another',
+  not_found: 'the thing that was asked for does not exist',
+  payload_invalid: 'the payload is not what its type declares',
+  permanent: 'a handler says that another attempt would fail too',
+  provider_error: 'the other side failed and says so',
+  provider_unavailable: 'the other side is overloaded, in maintenance or unreachable',
+  quota_exhausted: 'the account has no credit or quota left',
+  rate_limited: 'too many requests in too little time',
+  recipient_refused: 'the mail server does not take mail for this address, or from it',
+  response_invalid: 'an answer arrived that cannot be understood',
+  result_invalid: 'the result is not what its type declares',
+  retry_after: 'a handler asks to run again later',
+  shutdown: 'the worker is being stopped',
+  superseded: 'a newer job has taken the place of this one',
+  timeout: 'no answer came in time',
+  tls_invalid: 'the certificate or the encryption of the other side cannot be trusted',
+  too_large: 'the request, file or text is larger than the other side takes',
+  transient: 'a handler says that another attempt may succeed',
+  unauthorized: 'the credentials are missing or wrong',
+  unknown: 'nothing is known about this error',
+  validation_failed: 'data does not match the schema that it was checked against',
+} as const satisfies Readonly<Record<string, string>>
+
+/** A `code` that `classify` may answer by itself. */
+export type FailureCode = keyof typeof CODES
