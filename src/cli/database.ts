@@ -1,0 +1,105 @@
+/** From what the user wrote to an open store. */
+import { existsSync, realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { maskSecrets } from '../mask.js'
+import { openStore } from '../open-store.js'
+import { jobtable, type Queue, type QueueOptions } from '../queue.js'
+import type { Store } from '../store.js'
+import { CliError, usageError } from './failure.js'
+import type { Session } from './session.js'
+
+/** A bare path is a SQLite file. One letter before the colon is a Windows drive, not a scheme. */
+export function toUrl(text: string): string {
+  return /^[a-z][a-z0-9+.-]+:/i.test(text) ? text : `sqlite:${text}`
+}
+
+/** The database's name, as it may be shown. */
+export function shownName(name: string): string {
+  return maskSecrets(name)
+}
+
+/** The path of a SQLite database's file; undefined for any other database. */
+function fileOf(name: string): string | undefined {
+  return /^sqlite:(.+)$/.exec(name)?.[1]
+}
+
+export function databaseExists(name: string): boolean {
+  const file = fileOf(name)
+  return file === undefined || existsSync(file)
+}
+
+/** Whether two names mean one database. */
+export function sameDatabase(a: string, b: string): boolean {
+  return canonical(a) === canonical(b)
+}
+
+function canonical(name: string): string {
+  const file = fileOf(name)
+  if (file === undefined || file === ':memory:') return name
+  const path = resolve(file)
+  try {
+    return `sqlite:${realpathSync(path)}`
+  } catch {
+    return `sqlite:${path}` // It does not exist yet.
+  }
+}
+
+/** The name that a queue with this URL would have. */
+export function nameOf(url: string): string {
+  return openStore(url, {}).store().name
+}
+
+/** A store whose file may be made by it. */
+export function makeStore(session: Session): Store {
+  const store = openStore(session.url, {}).store()
+  refuseMemory(store.name)
+  return store
+}
+
+/** A store that is there already. It is not migrated: to look at a database must not change it. */
+export async function withStore<T>(session: Session, run: (store: Store) => Promise<T>): Promise<T> {
+  const store = existingStore(session)
+  try {
+    return await run(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** A queue on a database that is there already, which is not migrated either. */
+export async function withQueue<T>(session: Session, options: QueueOptions, run: (queue: Queue) => Promise<T>): Promise<T> {
+  const queue = jobtable(session.url, { ...options, store: unmigrated(existingStore(session)) })
+  try {
+    return await run(queue)
+  } finally {
+    await queue.close()
+  }
+}
+
+function existingStore(session: Session): Store {
+  const store = makeStore(session)
+  if (databaseExists(store.name)) return store
+  throw new CliError(`there is no database ${shownName(store.name)}`, {
+    hint: 'name the right one with --db or JOBTABLE_URL, or make this one with `jobtable init`',
+  })
+}
+
+function refuseMemory(name: string): void {
+  if (fileOf(name) === ':memory:') {
+    throw usageError(
+      `${name} lives inside one process, so there is nothing in it for this command`,
+      'name a file, such as --db app.db',
+    )
+  }
+}
+
+/** Methods of a store may use private members, so that they are called on the store itself. */
+function unmigrated(store: Store): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      if (name === 'migrate') return async () => ({ from: 0, to: 0 })
+      const member: unknown = Reflect.get(target, name, target)
+      return typeof member === 'function' ? (member as (...args: unknown[]) => unknown).bind(target) : member
+    },
+  })
+}
