@@ -1,0 +1,22 @@
+/**
+ * The contract of the export job: what a producer and a worker agree on. It holds no handler, so the producer imports nothing
+ * of the layout.
+ */
+import { jobtable } from 'jobtable'
+import { z } from 'zod'
+
+export const queue = jobtable()
+
+export const STAGES = ['rendering', 'saving', 'ready'] as const
+
+export const exportMarkdown = queue.define('export_markdown', {
+  payload: z.object({
+    /** The absolute path of the Markdown file. */
+    source: z.string(),
+    /** The SHA-256 of its content: the same document is exported once, whatever it is called. */
+    sha256: z.string(),
+  }),
+  stages: STAGES,
+  idempotency: { key: ['sha256'], onDuplicate: 'return_existing_file', compare: 'key' },
+  timeout: '5m',
+})
