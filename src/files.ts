@@ -117,8 +117,9 @@ export async function storeFile(
 }
 
 function toReadable(content: FileContent): Readable {
-  if (typeof content === 'string' || content instanceof Uint8Array) return Readable.from([Buffer.from(content as string)], { objectMode: false })
-  if (content instanceof Blob) return Readable.fromWeb(content.stream() as Parameters<typeof Readable.fromWeb>[0])
+  if (typeof content === 'string') return Readable.from([Buffer.from(content)], { objectMode: false })
+  if (content instanceof Uint8Array) return Readable.from([content], { objectMode: false })
+  if (content instanceof Blob) return Readable.fromWeb(content.stream())
   if (content instanceof Readable) return content
   if (content instanceof ReadableStream) return Readable.fromWeb(content as Parameters<typeof Readable.fromWeb>[0])
   return Readable.from(content, { objectMode: false })
@@ -159,7 +160,11 @@ export function localFiles(folder: string): FileStore {
       try {
         await pipeline(content, createWriteStream(temporary, { flags: 'wx' }))
         const handle = await open(temporary, 'r+')
-        await handle.sync().finally(() => handle.close())
+        try {
+          await handle.sync()
+        } finally {
+          await handle.close()
+        }
         await rename(temporary, path)
       } catch (error) {
         await rm(temporary, { force: true })

@@ -61,7 +61,7 @@ export function prepareRule(type: string, option: IdempotencyRule<never> | NoIde
   if (!['return_existing_file', 'return_previous_result', 'ignore_duplicate'].includes(onDuplicate)) {
     throw new JobtableError(
       'config_invalid',
-      `${type}: idempotency.onDuplicate must be return_existing_file, return_previous_result or ignore_duplicate, not ${String(onDuplicate)}`,
+      `${type}: idempotency.onDuplicate must be return_existing_file, return_previous_result or ignore_duplicate, not ${JSON.stringify(onDuplicate)}`,
     )
   }
   if (typeof key !== 'function' && !(Array.isArray(key) && key.length > 0)) {

@@ -17,14 +17,12 @@ export type { JsonValue } from './json.js'
 export {
   JobAborted,
   JobtableError,
-  PermanentError,
-  RetryAfter,
-  TransientError,
   type AbortCause,
   type Blame,
   type Classification,
   type ErrorCode,
   type ErrorKind,
 } from './errors.js'
+export { PermanentError, RetryAfter, TransientError, type HandlerErrorDetails } from './handler-errors.js'
 export { STATUSES, type HistoryEntry, type Status } from './transition.js'
 export type { CountRow, Finding, JobEvent, JobFilter, Store, WorkerRow } from './store.js'

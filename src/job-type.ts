@@ -78,6 +78,9 @@ export type Checked<Schema extends StandardSchemaV1, Idempotency, Result> = (Jso
         ? unknown
         : { run?: JsonCheck<Result> })
 
+/** The options of whatever type. */
+export type AnyTypeOptions = JobTypeOptions<StandardSchemaV1, IdempotencyRule<never> | NoIdempotency, unknown, string>
+
 /** A type's options made ready for use: every default filled in, every duration in milliseconds. */
 export interface PreparedType {
   name: string
@@ -102,7 +105,7 @@ export const DEFAULT_POLICY: RetryPolicy = preparePolicy('default', {})
 
 export function prepareType(
   name: string,
-  options: JobTypeOptions<StandardSchemaV1, IdempotencyRule<never> | NoIdempotency, unknown, string>,
+  options: AnyTypeOptions,
 ): PreparedType {
   checkTypeName(name)
   if (!options?.payload?.['~standard']) {
@@ -123,7 +126,7 @@ export function prepareType(
     classify: options.classify,
     messages: options.messages,
     validate: (payload) => validate(name, options.payload, payload),
-    handler: options.run as Handler<unknown, unknown> | undefined,
+    handler: options.run,
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * The producer's side: from a payload to a row, and what happens when the row's key is taken.
  */
-import { v7 as uuidv7 } from 'uuid'
+import { uuidv7 } from 'uuidv7'
 import type { InsertBatcher } from './batcher.js'
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'

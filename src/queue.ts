@@ -6,9 +6,8 @@ import { InsertBatcher } from './batcher.js'
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'
 import { localFiles, type FileStore } from './files.js'
-import type { IdempotencyRule, NoIdempotency } from './idempotency.js'
 import { Job, type JobActions } from './job.js'
-import { prepareType, type Checked, type Handler, type IdempotencyOption, type JobTypeOptions, type PreparedType } from './job-type.js'
+import { prepareType, type AnyTypeOptions, type Checked, type Handler, type IdempotencyOption, type JobTypeOptions, type PreparedType } from './job-type.js'
 import { consoleLogger, type Logger } from './logger.js'
 import { openStore } from './open-store.js'
 import { Producer, type EnqueueOptions, type NamedEnqueueOptions } from './producer.js'
@@ -117,7 +116,7 @@ export class Queue {
     name: string,
     options: JobTypeOptions<Schema, Idempotency, Result, Stage> & Checked<Schema, NoInfer<Idempotency>, NoInfer<Result>>,
   ): JobType<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result, Stage> {
-    const type = prepareType(name, options as unknown as JobTypeOptions<StandardSchemaV1, IdempotencyRule<never> | NoIdempotency, unknown, string>)
+    const type = prepareType(name, options as unknown as AnyTypeOptions)
     if (this.#types.has(name)) {
       throw new JobtableError('type_defined_twice', `the job type ${name} is defined twice: import the first definition instead`, { data: { type: name } })
     }
@@ -129,13 +128,13 @@ export class Queue {
         this.#enqueueMany(
           name,
           payloads,
-          typeof enqueueOptions === 'function' ? (i) => enqueueOptions(payloads[i] as StandardSchemaV1.InferInput<Schema>, i) : () => enqueueOptions,
+          typeof enqueueOptions === 'function' ? (i) => enqueueOptions(payloads[i]!, i) : () => enqueueOptions,
         ) as Promise<EnqueueResult<Result>[]>,
       handle: (run) => {
         if (type.handler) {
           throw new JobtableError('type_defined_twice', `the job type ${name} has a handler already`, { data: { type: name } })
         }
-        type.handler = run as Handler<unknown, unknown>
+        type.handler = run
       },
     }
   }

@@ -14,7 +14,7 @@ const READ_AT_ONCE = 500
 interface Waiter {
   until(row: JobRow): boolean
   resolve(row: JobRow): void
-  reject(error: unknown): void
+  reject(error: Error): void
 }
 
 export class Waiters {
@@ -100,7 +100,9 @@ export class Waiters {
     try {
       const rows = await this.#store.get(ids)
       ids.forEach((id, i) => this.#answer(id, rows[i]))
-    } catch (error) {
+    } catch (cause) {
+      // The store rejects with errors of ours only.
+      const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
       for (const id of ids) for (const waiter of [...(this.#waiters.get(id) ?? [])]) waiter.reject(error)
     }
   }

@@ -21,7 +21,7 @@ const { exportMarkdown, queue } = await import('./contract.js')
 const source = process.argv[2]
 if (source === undefined) fail('give the Markdown file to export: npm run export -- FILE.md')
 
-const content = await readFile(source).catch((error: NodeJS.ErrnoException) => fail(`cannot read ${source}: ${error.message}`))
+const content = await readFile(source).catch((error: unknown) => fail(`cannot read ${source}: ${(error as Error).message}`))
 const worker = startWorker()
 try {
   const { job, duplicate } = await exportMarkdown.enqueue({

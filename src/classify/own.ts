@@ -1,4 +1,5 @@
-import { JobAborted, JobtableError, PermanentError, RetryAfter, TransientError, type AbortCause, type Blame } from '../errors.js'
+import { JobAborted, JobtableError, type AbortCause, type Blame } from '../errors.js'
+import { PermanentError, RetryAfter, TransientError } from '../handler-errors.js'
 import { isInstance, isObject, read, readNumber, readString } from './read.js'
 import { inDoubt, permanent, transient, type Verdict } from './verdict.js'
 

@@ -9,8 +9,9 @@
  */
 import { classify } from '../classify/index.js'
 import { describeError } from '../classify/describe.js'
-import { JobAborted, JobtableError, RetryAfter, type AbortCause, type Classification } from '../errors.js'
+import { JobAborted, JobtableError, type AbortCause, type Classification } from '../errors.js'
 import { JobFile, storeFile, type FileContent, type FileStore } from '../files.js'
+import { RetryAfter } from '../handler-errors.js'
 import type { PreparedType } from '../job-type.js'
 import { encodeJson } from '../json.js'
 import type { Logger } from '../logger.js'
@@ -218,7 +219,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #logLine(level: keyof JobLog, message: string, facts?: object): void {
     this.#env.logger[level]({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
-    const text = this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : String(message).slice(0, 4_000)
+    const text = this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
     const data = JSON.stringify({ level, ...(facts && this.#logFacts(facts)) })
     this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
   }

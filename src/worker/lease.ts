@@ -5,7 +5,7 @@
  * lost its claim, and one that is marked has been asked to stop. When the lease had run out already, every claim is lost, for
  * another worker may have taken it: the attempts are abandoned, and the worker registers anew under another id.
  */
-import { v7 as uuidv7 } from 'uuid'
+import { uuidv7 } from 'uuidv7'
 import type { Store, WorkerInfo } from '../store.js'
 import type { Attempt } from './attempt.js'
 

@@ -11,7 +11,7 @@
  *
  * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile.
  */
-import { v7 as uuidv7 } from 'uuid'
+import { uuidv7 } from 'uuidv7'
 import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
 import type { ClaimSettlement } from './maintenance.js'
 

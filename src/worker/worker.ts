@@ -178,7 +178,7 @@ export class Worker {
       recovered: () => logger.info({ workerId: lease.workerId }, 'the database answers again'),
     })
     await lease.register()
-    const attemptEnv: AttemptEnv = { files, logger, locale, reports, ended: (attempt, outcome) => void this.#ended(attempt, outcome) }
+    const attemptEnv: AttemptEnv = { files, logger, locale, reports, ended: (attempt, outcome) => this.#ended(attempt, outcome) }
     const unwatch = store.watch(() => this.#changed())
     this.#parts = { store, lease, loop, reports, attemptEnv, unwatch }
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat())

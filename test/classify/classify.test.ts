@@ -3,15 +3,8 @@ import axios from 'axios'
 import OpenAI from 'openai'
 import { describe, expect, test } from 'vitest'
 import { classify, CODES } from '../../src/classify/index.js'
-import {
-  JobAborted,
-  JobtableError,
-  PermanentError,
-  RetryAfter,
-  TransientError,
-  type AbortCause,
-  type ErrorCode,
-} from '../../src/errors.js'
+import { JobAborted, JobtableError, type AbortCause, type ErrorCode } from '../../src/errors.js'
+import { PermanentError, RetryAfter, TransientError } from '../../src/handler-errors.js'
 import { caught, canceled, limited, permanent, rows, silent, transient, unknown, unknownOutcome } from './support.js'
 
 const aborted = (reason: unknown): AbortSignal => AbortSignal.abort(reason)

