@@ -7,7 +7,7 @@ import { DEFAULT_MAX_DELAY_MS, exponential, nextRunAfter, type Backoff } from '.
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError, type Classification } from './errors.js'
 import type { JobFile } from './files.js'
-import { prepareRule, type IdempotencyRule, type KeyPart, type NoIdempotency, type OnDuplicate, type Rule } from './idempotency.js'
+import { prepareRule, type IdempotencyRule, type NoIdempotency, type Rule } from './idempotency.js'
 import type { JsonCheck } from './json.js'
 import type { Messages } from './messages.js'
 import { DEFAULT_MAX_ATTEMPTS, type RetryPolicy } from './transition.js'
@@ -178,5 +178,3 @@ function pathOf(issue: StandardSchemaV1.Issue): string {
   const keys = (issue.path ?? []).map((segment) => (typeof segment === 'object' ? segment.key : segment))
   return `$${keys.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('')}`
 }
-
-export type { KeyPart, OnDuplicate }

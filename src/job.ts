@@ -175,7 +175,7 @@ function differs(a: JobRow, b: JobRow): boolean {
   )
 }
 
-export function resultOf(row: JobRow, files: FileStore): unknown {
+function resultOf(row: JobRow, files: FileStore): unknown {
   const result = readJson(row.result)
   const file = fileOf(result)
   return file ? new JobFile(file, files) : result

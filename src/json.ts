@@ -12,7 +12,7 @@ export type JsonValue = JsonPrimitive | readonly JsonValue[] | { readonly [key: 
 export const MAX_DEPTH = 200
 
 /** The longest JSON text stored for a payload or a result, in bytes of UTF-8: 1 MiB. Bigger things are files. */
-export const MAX_JSON_BYTES = 1_048_576
+const MAX_JSON_BYTES = 1_048_576
 
 /** `true` where every value of type T survives JSON as it is; otherwise a sentence that says why not. */
 export type JsonCheck<T> = 0 extends 1 & T

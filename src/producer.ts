@@ -141,7 +141,7 @@ function request(
     runAfter: runAfter(options),
     idempotencyKey: rule ? rule.keyOf(output) : null,
     fingerprint: rule ? fingerprint(rule, stored) : null,
-    traceContext: options.traceContext ?? null,
+    traceContext: options.traceContext === undefined ? null : checkTraceContext(options.traceContext),
     supersedes: null,
   }
   return { job, rule, payload: stored }
@@ -160,6 +160,11 @@ function runAfter({ delay, runAfter }: EnqueueOptions): NewJob['runAfter'] {
 function checkId(id: string): string {
   if (typeof id === 'string' && /^[\w.:-]{1,200}$/.test(id)) return id
   throw new JobtableError('config_invalid', `${JSON.stringify(id)} is no job id: use 1 to 200 letters, digits and _ . : -`)
+}
+
+function checkTraceContext(traceContext: string): string {
+  if (typeof traceContext === 'string' && /^[\x20-\x7e]{1,512}$/.test(traceContext)) return traceContext
+  throw new JobtableError('config_invalid', 'traceContext must be a W3C traceparent: 1 to 512 printable ASCII characters')
 }
 
 function idTaken(job: NewJob): JobtableError {

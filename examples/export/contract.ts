@@ -7,8 +7,6 @@ import { z } from 'zod'
 
 export const queue = jobtable()
 
-export const STAGES = ['rendering', 'saving', 'ready'] as const
-
 export const exportMarkdown = queue.define('export_markdown', {
   payload: z.object({
     /** The absolute path of the Markdown file. */
@@ -16,7 +14,7 @@ export const exportMarkdown = queue.define('export_markdown', {
     /** The SHA-256 of its content: the same document is exported once, whatever it is called. */
     sha256: z.string(),
   }),
-  stages: STAGES,
+  stages: ['rendering', 'saving', 'ready'],
   idempotency: { key: ['sha256'], onDuplicate: 'return_existing_file', compare: 'key' },
   timeout: '5m',
 })

@@ -45,8 +45,8 @@ import { flatten, unwrap, type ErrorTree } from './unwrap.js'
 import { validation } from './validation.js'
 import { mostCautious, transient, type Source, type Verdict } from './verdict.js'
 
-export { CODES, type FailureCode } from './codes.js'
-export { describeError, MAX_MESSAGE_BYTES, MAX_STACK_BYTES, type ErrorDescription } from './describe.js'
+export { CODES } from './codes.js'
+export { describeError, MAX_MESSAGE_BYTES, MAX_STACK_BYTES } from './describe.js'
 
 export interface ClassifyContext {
   /** The job's own signal. Once it has fired, its reason counts more than whatever was thrown because of it. */

@@ -22,6 +22,8 @@ export class Lease {
   readonly #env: LeaseEnv
   #workerId = uuidv7()
   #beating: Promise<void> | undefined
+  /** On the clock of `performance.now()`; not after the store's own end of the lease. */
+  #heldUntil = 0
 
   constructor(env: LeaseEnv) {
     this.#env = env
@@ -31,8 +33,15 @@ export class Lease {
     return this.#workerId
   }
 
-  register(): Promise<void> {
-    return this.#env.store.register(this.#env.info(this.#workerId), this.#env.leaseMs)
+  /** The lease has run out as far as this process can tell: its claims may be somebody else's by now. */
+  get lapsed(): boolean {
+    return performance.now() >= this.#heldUntil
+  }
+
+  async register(): Promise<void> {
+    const since = performance.now()
+    await this.#env.store.register(this.#env.info(this.#workerId), this.#env.leaseMs)
+    this.#heldUntil = since + this.#env.leaseMs
   }
 
   /** Extends the lease. Beats do not overlap. */
@@ -45,8 +54,10 @@ export class Lease {
     const { store, leaseMs } = this.#env
     // What is claimed while the heartbeat is on its way may be missing in its answer.
     const before = [...this.#env.attempts]
+    const since = performance.now()
     const reply = await store.heartbeat(this.#workerId, leaseMs)
     if (!reply.alive) return this.#startAnew(before)
+    this.#heldUntil = since + leaseMs
     const claims = new Map(reply.claims.map((claim) => [claim.id, claim]))
     for (const attempt of before) {
       if (attempt.ended) continue

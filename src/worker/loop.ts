@@ -196,13 +196,11 @@ export class ClaimLoop {
   }
 
   #startWaiting(): void {
-    let started = 0
-    while (this.#running < this.#env.concurrency && started < this.#waiting.length) {
+    while (this.#running < this.#env.concurrency && this.#waiting.length > 0) {
       this.#running++
-      this.#env.start(this.#waiting[started++]!)
+      this.#starts++
+      this.#env.start(this.#waiting.shift()!) // May end at once, and so come back here.
     }
-    if (started > 0) this.#waiting.splice(0, started)
-    this.#starts += started
     if (this.#waiting.length > 0) this.#watchStale()
   }
 

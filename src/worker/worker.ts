@@ -196,8 +196,8 @@ export class Worker {
   #run(row: JobRow): void {
     const { loop, lease, attemptEnv } = this.#parts!
     const type = this.#env.types.get(row.type)
-    // A claim under a former id is not kept by this worker's heartbeats, so it must not be run.
-    if (!type || row.lockedBy !== lease.workerId) return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
+    // Claims under a former id, or a lease that has run out while the process was stalled, may be somebody else's by now.
+    if (!type || row.lockedBy !== lease.workerId || lease.lapsed) return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
     const attempt = new Attempt(row, type, attemptEnv)
     this.#attempts.add(attempt)
     void attempt.run()

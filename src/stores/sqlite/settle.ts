@@ -10,11 +10,11 @@ import { MAX_HISTORY, type HistoryEntry } from '../../transition.js'
 import { moment, type Sql } from './database.js'
 
 export function settleAll(sql: Sql, settlements: readonly FencedSettlement[]): SettleOutcome[] {
-  const succeeded = succeedTogether(sql, settlements.filter(isPlainSuccess))
+  // Of two settlements of one job in one call the first counts, so that those are not taken together.
+  const distinct = new Set(settlements.map(({ id }) => id)).size === settlements.length
+  const succeeded = distinct ? succeedTogether(sql, settlements.filter(isPlainSuccess)) : new Set()
   return settlements.map((settlement) => {
-    // Deleted when it is used: a second settlement of the same claim has come too late.
-    if (isPlainSuccess(settlement) && succeeded.delete(settlement.id)) return 'settled'
-    if (settleOne(sql, settlement) === 1) return 'settled'
+    if (succeeded.has(settlement.id) || settleOne(sql, settlement) === 1) return 'settled'
     return holds(sql, settlement.id, settlement.token) ? 'cancel_requested' : 'lost'
   })
 }
@@ -31,7 +31,8 @@ function succeedTogether(sql: Sql, settlements: readonly FencedSettlement[]): Se
   const settled = new Set<string>()
   const groups = new Map<string, { first: FencedSettlement; ids: string[] }>()
   for (const settlement of settlements) {
-    const name = `${settlement.token} ${settlement.maxAttempts}`
+    // No token is not the token 'null'.
+    const name = `${typeof settlement.token} ${settlement.token} ${settlement.maxAttempts}`
     const group = groups.get(name)
     if (group) group.ids.push(settlement.id)
     else groups.set(name, { first: settlement, ids: [settlement.id] })
