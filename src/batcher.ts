@@ -49,7 +49,8 @@ export class InsertBatcher {
   #take(): Waiting[] {
     let size = 0
     let count = 0
-    while (count < this.#waiting.length && (count === 0 || size < LARGEST_SHARED_COMMIT)) size += this.#waiting[count++]!.jobs.length
+    while (count < this.#waiting.length && (count === 0 || size < LARGEST_SHARED_COMMIT))
+      size += this.#waiting[count++]!.jobs.length
     return this.#waiting.splice(0, count)
   }
 

@@ -16,6 +16,7 @@ export type ErrorCode =
   | 'payload_too_large'
   | 'queue_closed'
   | 'result_invalid'
+  | 'schema_conflict'
   | 'schema_missing'
   | 'schema_too_new'
   | 'status_final'

@@ -55,9 +55,13 @@ export class JobFile implements FileDescription {
   /** The content. Rejects with `file_missing` when the file is gone. */
   async stream(): Promise<Readable> {
     if (!(await this.exists())) {
-      throw new JobtableError('file_missing', `the file ${this.key} is gone from the file store: enqueue its job again to make it anew`, {
-        data: { key: this.key },
-      })
+      throw new JobtableError(
+        'file_missing',
+        `the file ${this.key} is gone from the file store: enqueue its job again to make it anew`,
+        {
+          data: { key: this.key },
+        },
+      )
     }
     return this.#files.read(this.key)
   }
@@ -149,7 +153,8 @@ export function localFiles(folder: string): FileStore {
   const root = resolve(folder)
   const pathOf = (key: string): string => {
     const path = resolve(root, key)
-    if (!path.startsWith(root + sep)) throw new JobtableError('config_invalid', `the file key ${JSON.stringify(key)} leaves the folder ${root}`)
+    if (!path.startsWith(root + sep))
+      throw new JobtableError('config_invalid', `the file key ${JSON.stringify(key)} leaves the folder ${root}`)
     return path
   }
   return {

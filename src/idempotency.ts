@@ -55,7 +55,10 @@ const LONGEST_KEY = 512
 export function prepareRule(type: string, option: IdempotencyRule<never> | NoIdempotency): Rule | null {
   if ('none' in option) {
     if (typeof option.none === 'string' && option.none.trim() !== '') return null
-    throw new JobtableError('config_invalid', `${type}: idempotency.none needs a reason, such as { none: 'every click is meant' }`)
+    throw new JobtableError(
+      'config_invalid',
+      `${type}: idempotency.none needs a reason, such as { none: 'every click is meant' }`,
+    )
   }
   const { key, onDuplicate, keepFor, compare = 'payload' } = option as IdempotencyRule<Record<string, unknown>>
   if (!['return_existing_file', 'return_previous_result', 'ignore_duplicate'].includes(onDuplicate)) {
@@ -65,7 +68,10 @@ export function prepareRule(type: string, option: IdempotencyRule<never> | NoIde
     )
   }
   if (typeof key !== 'function' && !(Array.isArray(key) && key.length > 0)) {
-    throw new JobtableError('config_invalid', `${type}: idempotency.key must be a list of payload fields or a function that returns parts`)
+    throw new JobtableError(
+      'config_invalid',
+      `${type}: idempotency.key must be a list of payload fields or a function that returns parts`,
+    )
   }
   return {
     onDuplicate,
@@ -75,10 +81,17 @@ export function prepareRule(type: string, option: IdempotencyRule<never> | NoIde
   }
 }
 
-function callKey(type: string, key: (payload: Record<string, unknown>) => readonly KeyPart[], payload: unknown): [string, unknown][] {
+function callKey(
+  type: string,
+  key: (payload: Record<string, unknown>) => readonly KeyPart[],
+  payload: unknown,
+): [string, unknown][] {
   const parts: unknown = key(payload as Record<string, unknown>)
   if (!Array.isArray(parts)) {
-    throw new JobtableError('key_missing', `${type}: the function idempotency.key must return a list of parts, such as [payload.userId]`)
+    throw new JobtableError(
+      'key_missing',
+      `${type}: the function idempotency.key must return a list of parts, such as [payload.userId]`,
+    )
   }
   return parts.map((part, i) => [`part ${i + 1}`, part])
 }
@@ -93,7 +106,9 @@ export function encodeKey(type: string, parts: readonly (readonly [name: string,
   if (parts.length === 0) throw new JobtableError('key_missing', `${type}: the idempotency key has no parts`)
   for (const [name, part] of parts) {
     const usable =
-      (typeof part === 'string' && part !== '') || typeof part === 'boolean' || (typeof part === 'number' && Number.isFinite(part))
+      (typeof part === 'string' && part !== '') ||
+      typeof part === 'boolean' ||
+      (typeof part === 'number' && Number.isFinite(part))
     if (usable) continue
     throw new JobtableError(
       'key_missing',
@@ -116,7 +131,10 @@ function describe(value: unknown): string {
 
 /** Tells payloads of one key apart without comparing them member by member. */
 export function fingerprint(rule: Rule, payload: JsonValue): string {
-  return createHash('sha256').update(canonicalJson(compared(rule, payload))).digest('base64url').slice(0, 22)
+  return createHash('sha256')
+    .update(canonicalJson(compared(rule, payload)))
+    .digest('base64url')
+    .slice(0, 22)
 }
 
 function compared(rule: Rule, payload: JsonValue): JsonValue {
@@ -145,7 +163,9 @@ export function judge(rule: Rule, holder: JobRow, incoming: { fingerprint: strin
     const differing = differences(compared(rule, parse(holder.payload)), compared(rule, incoming.payload))
     if (differing.length > 0) return { type: 'conflict', fields: differing }
   }
-  return holder.status === 'succeeded' && rule.onDuplicate === 'return_existing_file' ? { type: 'check_file' } : { type: 'duplicate' }
+  return holder.status === 'succeeded' && rule.onDuplicate === 'return_existing_file'
+    ? { type: 'check_file' }
+    : { type: 'duplicate' }
 }
 
 function parse(payload: string): JsonValue {

@@ -14,7 +14,9 @@ import { DEFAULT_MAX_ATTEMPTS, type RetryPolicy } from './transition.js'
 import type { JobContext } from './worker/context.js'
 
 /** What a handler may return: JSON, a file made with `job.file(...)`, or nothing. */
-export type Handler<Payload, Result, Stage extends string = string> = (job: JobContext<Payload, Stage>) => Promise<Result> | Result
+export type Handler<Payload, Result, Stage extends string = string> = (
+  job: JobContext<Payload, Stage>,
+) => Promise<Result> | Result
 
 export interface RetryOptions {
   /** How often the job may run in all, the first time included. Default 5; 1 means exactly one run. */
@@ -65,7 +67,9 @@ export type IdempotencyOption<Payload> =
   | IdempotencyRule<Payload, 'ignore_duplicate'>
 
 /** Turns what the compiler can tell to be wrong into a type error that says what it is. */
-export type Checked<Schema extends StandardSchemaV1, Idempotency, Result> = (JsonCheck<StandardSchemaV1.InferInput<Schema>> extends true
+export type Checked<Schema extends StandardSchemaV1, Idempotency, Result> = (JsonCheck<
+  StandardSchemaV1.InferInput<Schema>
+> extends true
   ? unknown
   : { payload: JsonCheck<StandardSchemaV1.InferInput<Schema>> }) &
   (Idempotency extends { onDuplicate: 'return_existing_file' }
@@ -103,10 +107,7 @@ const DEFAULT_TIMEOUT: Duration = '15m'
 /** What rules a job whose type this process does not know. */
 export const DEFAULT_POLICY: RetryPolicy = preparePolicy('default', {})
 
-export function prepareType(
-  name: string,
-  options: AnyTypeOptions,
-): PreparedType {
+export function prepareType(name: string, options: AnyTypeOptions): PreparedType {
   checkTypeName(name)
   if (!options?.payload?.['~standard']) {
     throw new JobtableError('config_invalid', `${name}: payload must be a Standard Schema, such as z.object({ ... }) of zod`)
@@ -143,12 +144,18 @@ function preparePolicy(name: string, retry: RetryOptions): RetryPolicy {
 
 export function checkMaxAttempts(maxAttempts: number, what: string): number {
   if (Number.isInteger(maxAttempts) && maxAttempts >= 1 && maxAttempts <= 1_000_000) return maxAttempts
-  throw new JobtableError('config_invalid', `${what}: maxAttempts must be a whole number from 1 to 1000000, not ${String(maxAttempts)}`)
+  throw new JobtableError(
+    'config_invalid',
+    `${what}: maxAttempts must be a whole number from 1 to 1000000, not ${String(maxAttempts)}`,
+  )
 }
 
 export function checkPriority(priority: number): number {
   if (Number.isInteger(priority) && priority >= -100 && priority <= 100) return priority
-  throw new JobtableError('config_invalid', `priority must be a whole number from -100 (first) to 100 (last), not ${String(priority)}`)
+  throw new JobtableError(
+    'config_invalid',
+    `priority must be a whole number from -100 (first) to 100 (last), not ${String(priority)}`,
+  )
 }
 
 export function checkTypeName(name: string): string {
@@ -158,7 +165,10 @@ export function checkTypeName(name: string): string {
 
 export function checkQueue(queue: string): string {
   if (typeof queue === 'string' && /^[\w.:/-]{1,100}$/.test(queue)) return queue
-  throw new JobtableError('config_invalid', `${JSON.stringify(queue)} is no queue name: use 1 to 100 letters, digits and _ . : / -`)
+  throw new JobtableError(
+    'config_invalid',
+    `${JSON.stringify(queue)} is no queue name: use 1 to 100 letters, digits and _ . : / -`,
+  )
 }
 
 function validate(name: string, schema: StandardSchemaV1, payload: unknown): unknown {

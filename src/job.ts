@@ -110,7 +110,8 @@ export class Job<Result = unknown> {
   async result(options: { timeout?: Duration } = {}): Promise<Result> {
     const row = await this.#queue.wait(this.id, ({ status }) => isFinal(status), options.timeout)
     if (row.status === 'succeeded') return resultOf(row, this.#queue.files) as Result
-    if (row.status === 'canceled') throw new JobtableError('job_canceled', `job ${row.id} (${row.type}) was canceled`, { data: { id: row.id } })
+    if (row.status === 'canceled')
+      throw new JobtableError('job_canceled', `job ${row.id} (${row.type}) was canceled`, { data: { id: row.id } })
     throw new JobtableError('job_failed', `job ${row.id} (${row.type}) failed: ${row.lastError ?? 'no reason was recorded'}`, {
       data: { id: row.id, userMessage: row.userMessage, history: row.history },
     })

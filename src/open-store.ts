@@ -18,7 +18,10 @@ export function openStore(url: string, options: OpenStoreOptions): { store(): St
   const bare = url !== '' && !/^[a-z][a-z0-9+.-]+:/i.test(url)
   const path = bare ? url : /^sqlite:(?:\/\/(?=\/))?(.+)$/.exec(url)?.[1]
   if (path === undefined) {
-    throw new JobtableError('config_invalid', `${maskSecrets(url)} is no database URL that this version knows: write sqlite:<file>, such as sqlite:app.db, or the file alone`)
+    throw new JobtableError(
+      'config_invalid',
+      `${maskSecrets(url)} is no database URL that this version knows: write sqlite:<file>, such as sqlite:app.db, or the file alone`,
+    )
   }
   return {
     store: () =>

@@ -6,7 +6,15 @@ import type { InsertBatcher } from './batcher.js'
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'
 import { fileOf, type FileStore } from './files.js'
-import { fingerprint, judge, prepareRule, type IdempotencyRule, type KeyPart, type OnDuplicate, type Rule } from './idempotency.js'
+import {
+  fingerprint,
+  judge,
+  prepareRule,
+  type IdempotencyRule,
+  type KeyPart,
+  type OnDuplicate,
+  type Rule,
+} from './idempotency.js'
 import { encodeJson, readJson, type JsonValue } from './json.js'
 import { checkMaxAttempts, checkPriority, checkQueue, checkTypeName, DEFAULT_QUEUE, type PreparedType } from './job-type.js'
 import type { InsertOutcome, JobRow, NewJob } from './store.js'
@@ -102,12 +110,20 @@ export class Producer {
   }
 }
 
-function prepare(name: string, type: PreparedType | undefined, payload: unknown, options: NamedEnqueueOptions): Request | Promise<Request> {
+function prepare(
+  name: string,
+  type: PreparedType | undefined,
+  payload: unknown,
+  options: NamedEnqueueOptions,
+): Request | Promise<Request> {
   const text = encodeJson(payload, `the payload of ${name}`, 'payload_invalid')
   const stored = JSON.parse(text) as JsonValue
   if (!type) return request(name, undefined, undefinedRule(name, options), text, stored, stored, options)
   if (options.idempotency) {
-    throw new JobtableError('config_invalid', `${name} is defined here with a rule of its own: leave out the idempotency option of this enqueue`)
+    throw new JobtableError(
+      'config_invalid',
+      `${name} is defined here with a rule of its own: leave out the idempotency option of this enqueue`,
+    )
   }
   // What is checked has been through JSON, as the handler will see it.
   const checked = type.validate(stored)
@@ -137,7 +153,8 @@ function request(
     queue: options.queue === undefined ? (type?.queue ?? DEFAULT_QUEUE) : checkQueue(options.queue),
     payload: text,
     priority: options.priority === undefined ? (type?.priority ?? 0) : checkPriority(options.priority),
-    maxAttempts: options.maxAttempts === undefined ? (type?.policy.maxAttempts ?? null) : checkMaxAttempts(options.maxAttempts, name),
+    maxAttempts:
+      options.maxAttempts === undefined ? (type?.policy.maxAttempts ?? null) : checkMaxAttempts(options.maxAttempts, name),
     runAfter: runAfter(options),
     idempotencyKey: rule ? rule.keyOf(output) : null,
     fingerprint: rule ? fingerprint(rule, stored) : null,

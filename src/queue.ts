@@ -7,7 +7,15 @@ import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'
 import { localFiles, type FileStore } from './files.js'
 import { Job, type JobActions } from './job.js'
-import { prepareType, type AnyTypeOptions, type Checked, type Handler, type IdempotencyOption, type JobTypeOptions, type PreparedType } from './job-type.js'
+import {
+  prepareType,
+  type AnyTypeOptions,
+  type Checked,
+  type Handler,
+  type IdempotencyOption,
+  type JobTypeOptions,
+  type PreparedType,
+} from './job-type.js'
 import { consoleLogger, type Logger } from './logger.js'
 import { openStore } from './open-store.js'
 import { Producer, type EnqueueOptions, type NamedEnqueueOptions } from './producer.js'
@@ -55,7 +63,10 @@ export interface JobType<Input, Payload, Result, Stage extends string = string> 
    * Stores many in one commit and answers in order. A payload that is refused rejects the call before anything is stored; an
    * `idempotency_conflict` or a taken id rejects it after the others were stored.
    */
-  enqueueMany(payloads: readonly Input[], options?: EnqueueOptions | ((payload: Input, index: number) => EnqueueOptions)): Promise<EnqueueResult<Result>[]>
+  enqueueMany(
+    payloads: readonly Input[],
+    options?: EnqueueOptions | ((payload: Input, index: number) => EnqueueOptions),
+  ): Promise<EnqueueResult<Result>[]>
   /** Gives the type its handler, once; for workers that are defined apart from their contract. */
   handle(run: Handler<Payload, Result, Stage>): void
 }
@@ -84,6 +95,7 @@ export class Queue {
   readonly #store: Store
   readonly #types = new Map<string, PreparedType>()
   readonly #workers = new Set<Worker>()
+  readonly #warnedOf = new Set<string>()
   readonly #batcher: InsertBatcher
   readonly #producer: Producer
   readonly #waiters: Waiters
@@ -118,7 +130,11 @@ export class Queue {
   ): JobType<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result, Stage> {
     const type = prepareType(name, options as unknown as AnyTypeOptions)
     if (this.#types.has(name)) {
-      throw new JobtableError('type_defined_twice', `the job type ${name} is defined twice: import the first definition instead`, { data: { type: name } })
+      throw new JobtableError(
+        'type_defined_twice',
+        `the job type ${name} is defined twice: import the first definition instead`,
+        { data: { type: name } },
+      )
     }
     this.#types.set(name, type)
     return {
@@ -218,7 +234,15 @@ export class Queue {
   work(options: WorkerOptions = {}): Worker {
     if (this.#closing) throw new JobtableError('queue_closed', 'the queue is closed: a worker needs a new one')
     const worker = new Worker(
-      { types: this.#types, open: () => this.open(), files: this.files, logger: this.logger, locale: this.locale, retention: this.retention },
+      {
+        types: this.#types,
+        open: () => this.open(),
+        files: this.files,
+        logger: this.logger,
+        locale: this.locale,
+        retention: this.retention,
+        warnedOf: this.#warnedOf,
+      },
       options,
     )
     this.#workers.add(worker)
@@ -228,7 +252,9 @@ export class Queue {
   }
 
   /** Runs everything that is due, and what that makes due, in this process; resolves when nothing is left. */
-  async drain(options: Omit<WorkerOptions, 'pollInterval'> = {}): Promise<{ succeeded: number; failed: number; retrying: number; canceled: number }> {
+  async drain(
+    options: Omit<WorkerOptions, 'pollInterval'> = {},
+  ): Promise<{ succeeded: number; failed: number; retrying: number; canceled: number }> {
     const worker = this.work(options)
     await worker.idle()
     await worker.stop()
@@ -320,7 +346,11 @@ export class Queue {
 /** Stands for `JobFile` in the default of a type parameter. */
 type JobFileResult = import('./files.js').JobFile
 
-function prepareRetention({ succeeded = '7d', failed = '30d', canceled = '30d' }: NonNullable<QueueOptions['retention']>): Retention {
+function prepareRetention({
+  succeeded = '7d',
+  failed = '30d',
+  canceled = '30d',
+}: NonNullable<QueueOptions['retention']>): Retention {
   return { succeededMs: parseDuration(succeeded), failedMs: parseDuration(failed), canceledMs: parseDuration(canceled) }
 }
 

@@ -146,7 +146,7 @@ export interface Report extends Fence {
   events?: readonly NewEvent[]
 }
 
-export type EventKind = 'stage' | 'log' | 'canceled' | 'cancel_requested' | 'repaired' | 'handed_back'
+export type EventKind = 'stage' | 'log' | 'file' | 'canceled' | 'cancel_requested' | 'repaired' | 'handed_back'
 
 export interface NewEvent {
   kind: EventKind
@@ -226,6 +226,13 @@ export interface Retention {
   succeededMs: number
   failedMs: number
   canceledMs: number
+}
+
+export interface PrunedJob {
+  id: string
+  result: string | null
+  /** The messages of its `file` events: the keys of the files that its attempts stored. */
+  files: string[]
 }
 
 export interface Store {
@@ -310,7 +317,7 @@ export interface Store {
    * Deletes at most `limit` finished rows that are past their retention and `keepFor`, with their events, and answers with
    * what was deleted, so that their files can go too. Call again until it answers with fewer than `limit`.
    */
-  prune(retention: Retention, limit: number): Promise<{ id: string; result: string | null }[]>
+  prune(retention: Retention, limit: number): Promise<PrunedJob[]>
 
   /**
    * Calls the listener after anything may have changed, by this process or another: soon, not often, and perhaps for

@@ -72,7 +72,12 @@ export interface RunningJob {
 /** What happened to the attempt. */
 export type Outcome =
   | { type: 'succeeded'; result: string | null }
-  | { type: 'threw'; error: Classification; entry: { name?: string; message: string; stack?: string; by?: string }; userMessage: string }
+  | {
+      type: 'threw'
+      error: Classification
+      entry: { name?: string; message: string; stack?: string; by?: string }
+      userMessage: string
+    }
   /** The handler asked to run again later; spends nothing. */
   | { type: 'snoozed'; delayMs: number }
   /** The worker stops, or claimed more than it could start; spends nothing. */
@@ -89,7 +94,8 @@ export interface RetryPolicy extends BackoffPolicy {
 /** What the store has to write. A delay counts from the database's own clock at the time of writing. */
 export type Settlement =
   | { status: 'succeeded'; result: string | null }
-  | { status: 'retrying'; delayMs: number; attempts: number; waits: number; entry: HistoryEntry | null }
+  /** `invalidBackoff`: the type's backoff gave no usable number, and the default was taken. Not stored. */
+  | { status: 'retrying'; delayMs: number; attempts: number; waits: number; entry: HistoryEntry | null; invalidBackoff?: true }
   | { status: 'failed'; entry: HistoryEntry; userMessage: string }
   | { status: 'canceled'; entry: HistoryEntry | null }
 
@@ -121,8 +127,8 @@ function lost(job: RunningJob, outcome: Outcome & { type: 'lost' }, policy: Retr
   if (job.attempts >= limit(job, policy)) return { status: 'failed', entry, userMessage: outcome.userMessage }
   // The first recovery is at once: the job is late already. A job that kills its workers again and again backs off.
   const losses = trailing(job.history, 'worker_lost')
-  const delayMs = losses === 0 ? 0 : delayAfter(policy, losses, random).delayMs
-  return { status: 'retrying', delayMs, attempts: job.attempts, waits: 0, entry }
+  const spent = { status: 'retrying', attempts: job.attempts, waits: 0, entry } as const
+  return losses === 0 ? { ...spent, delayMs: 0 } : { ...spent, ...backOff(policy, losses, random, 0) }
 }
 
 function threw(job: RunningJob, outcome: Outcome & { type: 'threw' }, policy: RetryPolicy, random: number): Settlement {
@@ -132,15 +138,23 @@ function threw(job: RunningJob, outcome: Outcome & { type: 'threw' }, policy: Re
   if (error.kind === 'permanent') return { status: 'failed', entry, userMessage }
   const hintMs = Math.min(error.retryAfterMs ?? 0, policy.maxRetryAfterMs)
   if (error.kind === 'rate_limited' && job.waits < MAX_FREE_WAITS) {
-    const delayMs = Math.max(hintMs, delayAfter(policy, job.waits + 1, random).delayMs)
-    return { ...unspent(job, delayMs, job.waits + 1), entry }
+    return { ...unspent(job, 0, job.waits + 1), ...backOff(policy, job.waits + 1, random, hintMs), entry }
   }
   const spentByCode = trailing(job.history, error.code)
   if (job.attempts >= limit(job, policy) || spentByCode >= (error.maxRetries ?? Infinity)) {
     return { status: 'failed', entry, userMessage }
   }
-  const delayMs = Math.max(hintMs, delayAfter(policy, job.attempts, random).delayMs)
-  return { status: 'retrying', delayMs, attempts: job.attempts, waits: 0, entry }
+  return { status: 'retrying', ...backOff(policy, job.attempts, random, hintMs), attempts: job.attempts, waits: 0, entry }
+}
+
+function backOff(
+  policy: RetryPolicy,
+  attempts: number,
+  random: number,
+  leastMs: number,
+): { delayMs: number; invalidBackoff?: true } {
+  const { delayMs, invalid } = delayAfter(policy, attempts, random)
+  return { delayMs: Math.max(leastMs, delayMs), ...(invalid && { invalidBackoff: true }) }
 }
 
 /** What a settlement becomes when the store answers that somebody has asked for the job's cancellation meanwhile. */

@@ -45,7 +45,10 @@ export class Waiters {
       }
       if (timeoutMs !== undefined) {
         timer = setTimeout(
-          () => waiter.reject(new JobtableError('wait_timeout', `job ${id} has not ended within ${timeout}; it goes on`, { data: { id } })),
+          () =>
+            waiter.reject(
+              new JobtableError('wait_timeout', `job ${id} has not ended within ${timeout}; it goes on`, { data: { id } }),
+            ),
           timeoutMs,
         )
       }

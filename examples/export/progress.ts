@@ -44,7 +44,9 @@ function describe(job: Job): string {
 function trouble(job: Job): string[] {
   if (job.status === 'failed' || job.status === 'canceled') return [job.status]
   if (job.status !== 'retrying') return []
-  return [`trying again at ${job.runAfter.toLocaleTimeString()}, attempt ${job.attempts} of ${job.maxAttempts ?? '?'}: ${job.lastError ?? ''}`]
+  return [
+    `trying again at ${job.runAfter.toLocaleTimeString()}, attempt ${job.attempts} of ${job.maxAttempts ?? '?'}: ${job.lastError ?? ''}`,
+  ]
 }
 
 function bar(progress: number): string {

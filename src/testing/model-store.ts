@@ -19,6 +19,7 @@ import type {
   NewEvent,
   NewJob,
   Overview,
+  PrunedJob,
   Report,
   Retention,
   SettleOutcome,
@@ -179,7 +180,8 @@ class Model implements ModelStore {
     const now = this.#clock.now()
     const settled = settlements.map((settlement) => this.#settleOne(settlement, now))
     const worker = this.#tables.workers.get(request.workerId)
-    if (worker === undefined || !this.#rules.leaseHolds(worker, now)) return { alive: false, jobs: [], nextDueInMs: null, settled }
+    if (worker === undefined || !this.#rules.leaseHolds(worker, now))
+      return { alive: false, jobs: [], nextDueInMs: null, settled }
     const jobs: JobRow[] = []
     for (const queue of request.queues) {
       const due = this.#rows().filter(
@@ -294,16 +296,20 @@ class Model implements ModelStore {
     return answers
   }
 
-  async prune(retention: Retention, limit: number): Promise<{ id: string; result: string | null }[]> {
+  async prune(retention: Retention, limit: number): Promise<PrunedJob[]> {
     const { jobs, events } = this.#open()
     const now = this.#clock.now()
     const past = [...jobs.values()].filter((stored) => this.#rules.mayPrune(stored, retention, now)).slice(0, limit)
-    for (const { row } of past) {
-      jobs.delete(row.id)
-      events.delete(row.id)
+    const pruned = past.map(({ row }) => {
+      const stored = (events.get(row.id) ?? []).filter(({ kind }) => kind === 'file')
+      return { id: row.id, result: row.result, files: stored.map(({ message }) => message) }
+    })
+    for (const { id } of pruned) {
+      jobs.delete(id)
+      events.delete(id)
     }
     this.#changed()
-    return past.map(({ row }) => ({ id: row.id, result: row.result }))
+    return pruned
   }
 
   watch(listener: () => void): () => void {

@@ -81,7 +81,10 @@ export class TestQueue extends Queue {
   async assertEnqueued(type: string | { name: string }, payload: Readonly<Record<string, unknown>> = {}): Promise<Job> {
     const jobs = await this.enqueued(type)
     const found = jobs.find((job) => holds(job.payload, payload))
-    ok(found, `no ${nameOf(type)} job with ${JSON.stringify(payload)} was enqueued; there are: ${JSON.stringify(jobs.map((job) => job.payload))}`)
+    ok(
+      found,
+      `no ${nameOf(type)} job with ${JSON.stringify(payload)} was enqueued; there are: ${JSON.stringify(jobs.map((job) => job.payload))}`,
+    )
     return found
   }
 

@@ -171,7 +171,11 @@ export class Attempt implements JobContext<unknown>, Reporter {
   }
 
   async file(name: string, content: FileContent, options: { contentType?: string } = {}): Promise<JobFile> {
+    if (this.#late('file')) throw new JobtableError('lease_lost', `the attempt has ended, so ${name} is not stored`)
     const folder = `${this.id.replaceAll(':', '_')}/${this.attempt}-${this.token.slice(-8)}`
+    // Noted before it is there, so that it can be found and deleted whatever becomes of the attempt.
+    this.#env.reports.add(this, { event: { kind: 'file', attempt: this.attempt, message: `${folder}/${name}`, data: null } })
+    await this.#env.reports.flush()
     return storeFile(this.#env.files, folder, name, content, { ...options, signal: this.signal })
   }
 
@@ -206,11 +210,14 @@ export class Attempt implements JobContext<unknown>, Reporter {
         const answer = own(error)
         if (answer) return answer
       } catch (cause) {
-        this.#warn('the type\'s own classify threw; the built-in classifier answers instead', { err: cause })
+        this.#warn("the type's own classify threw; the built-in classifier answers instead", { err: cause })
       }
     }
     // Before the handler ran, or after it returned, only jobtable itself throws: what it says is about the data, not the weather.
-    if (error instanceof JobtableError && (error.code === 'payload_invalid' || (this.#handlerReturned && error.code === 'result_invalid'))) {
+    if (
+      error instanceof JobtableError &&
+      (error.code === 'payload_invalid' || (this.#handlerReturned && error.code === 'result_invalid'))
+    ) {
       return { kind: 'permanent', code: error.code, blame: 'developer' }
     }
     return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
@@ -219,7 +226,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #logLine(level: keyof JobLog, message: string, facts?: object): void {
     this.#env.logger[level]({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
-    const text = this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
+    const text =
+      this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
     const data = JSON.stringify({ level, ...(facts && this.#logFacts(facts)) })
     this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
   }

@@ -6,7 +6,7 @@ import { fileOf, type FileStore } from '../files.js'
 import { readJson } from '../json.js'
 import { DEFAULT_POLICY, type PreparedType } from '../job-type.js'
 import { userMessage } from '../messages.js'
-import type { FencedSettlement, JobRow, Retention, SettleOutcome, Store } from '../store.js'
+import type { FencedSettlement, JobRow, PrunedJob, Retention, SettleOutcome, Store } from '../store.js'
 import { settle, type Outcome, type RetryPolicy } from '../transition.js'
 
 const RECOVER_AT_ONCE = 100
@@ -18,7 +18,12 @@ export interface ClaimSettlement extends FencedSettlement {
 }
 
 /** The settlement of a claim, by the state machine and the type's policy. */
-export function settlementOf(row: JobRow, outcome: Outcome, type: PreparedType | undefined, cancelRequested: boolean): ClaimSettlement {
+export function settlementOf(
+  row: JobRow,
+  outcome: Outcome,
+  type: PreparedType | undefined,
+  cancelRequested: boolean,
+): ClaimSettlement {
   const policy: RetryPolicy = type?.policy ?? DEFAULT_POLICY
   const job = { attempts: row.attempts, maxAttempts: row.maxAttempts, waits: row.waits, history: row.history, cancelRequested }
   return {
@@ -31,47 +36,57 @@ export function settlementOf(row: JobRow, outcome: Outcome, type: PreparedType |
   }
 }
 
+export interface Recovery {
+  store: Store
+  types: ReadonlyMap<string, PreparedType>
+  locale: 'en' | 'zh'
+  /** A lost claim was settled. */
+  settled(claim: ClaimSettlement): void
+  /** This one could not be. */
+  failed(error: unknown, row: JobRow): void
+}
+
 /** Takes back the claims of workers that are gone. Returns how many. */
-export async function recoverLost(
-  store: Store,
-  types: ReadonlyMap<string, PreparedType>,
-  locale: 'en' | 'zh',
-  onError: (error: unknown, row: JobRow) => void,
-): Promise<number> {
+export async function recoverLost(recovery: Recovery): Promise<number> {
+  const { store, types, locale } = recovery
   let recovered = 0
   for (;;) {
     const rows = await store.lost(RECOVER_AT_ONCE)
-    const settlements = rows.map((row) => recovery(row, types.get(row.type), locale))
-    const outcomes = await settleEach(store, rows, settlements, onError)
-    const settled = outcomes.filter((outcome) => outcome === 'settled').length
-    recovered += settled
+    const claims = rows.map((row) => lostSettlement(row, types.get(row.type), locale))
+    const outcomes = await settleEach(recovery, claims)
+    const settled = claims.filter((_, i) => outcomes[i] === 'settled')
+    for (const claim of settled) recovery.settled(claim)
+    recovered += settled.length
     // Where nothing could be settled, asking again would give the same rows.
-    if (rows.length < RECOVER_AT_ONCE || settled === 0) return recovered
+    if (rows.length < RECOVER_AT_ONCE || settled.length === 0) return recovered
   }
 }
 
-function recovery(row: JobRow, type: PreparedType | undefined, locale: 'en' | 'zh'): FencedSettlement {
+function lostSettlement(row: JobRow, type: PreparedType | undefined, locale: 'en' | 'zh'): ClaimSettlement {
   const outcome: Outcome = { type: 'lost', holder: row.lockedBy, userMessage: userMessage('worker_lost', locale, type?.messages) }
   return settlementOf(row, outcome, type, row.cancelRequestedAt !== null)
 }
 
 /** All in one commit; where that fails, one by one. */
-async function settleEach(
-  store: Store,
-  rows: readonly JobRow[],
-  settlements: readonly FencedSettlement[],
-  onError: (error: unknown, row: JobRow) => void,
-): Promise<SettleOutcome[]> {
-  if (rows.length === 0) return []
+async function settleEach(recovery: Recovery, claims: readonly ClaimSettlement[]): Promise<SettleOutcome[]> {
+  if (claims.length === 0) return []
   try {
-    return await store.settle(settlements)
+    return await recovery.store.settle(claims)
   } catch (error) {
-    if (rows.length === 1) onError(error, rows[0]!)
-    if (rows.length === 1) return ['lost']
+    if (claims.length === 1) {
+      recovery.failed(error, claims[0]!.row)
+      return ['lost']
+    }
   }
   const outcomes: SettleOutcome[] = []
-  for (const [i, row] of rows.entries()) outcomes.push(...(await settleEach(store, [row], [settlements[i]!], onError)))
+  for (const claim of claims) outcomes.push(...(await settleEach(recovery, [claim])))
   return outcomes
+}
+
+/** The keys of the files that a job's attempts have stored, whether they returned them or not. */
+function filesOf({ result, files }: PrunedJob): string[] {
+  const returned = fileOf(readJson(result))
+  return [...new Set([...files, ...(returned ? [returned.key] : [])])]
 }
 
 /** Deletes finished jobs past their retention, in small batches, and then their files. Returns how many jobs. */
@@ -81,11 +96,8 @@ export async function prune(store: Store, files: FileStore, retention: Retention
   for (;;) {
     const deleted = await store.prune(retention, PRUNE_AT_ONCE)
     pruned += deleted.length
-    for (const { result } of deleted) {
-      const file = fileOf(readJson(result))
-      // The rows are gone, so that every file has but this one chance.
-      if (file) await files.delete(file.key).catch((error: unknown) => problems.push(error))
-    }
+    // The rows are gone, so that every file has but this one chance.
+    for (const key of deleted.flatMap(filesOf)) await files.delete(key).catch((error: unknown) => problems.push(error))
     if (deleted.length < PRUNE_AT_ONCE || stop?.()) break
   }
   if (problems.length > 0) throw problems[0]

@@ -6,7 +6,7 @@ import { checkQueue } from '../job-type.js'
 export interface WorkerOptions {
   /** Jobs that run at the same time. Default 10. */
   concurrency?: number
-  /** Queues in order of preference. Default: those of the types that have a handler. */
+  /** Queues in order of preference. Default: those of the types that have a handler, in turn. */
   queues?: readonly string[]
   /** Short jobs that may be claimed ahead, at most; 0 for none. Long jobs are never claimed ahead. Default 200. */
   prefetch?: number

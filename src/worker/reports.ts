@@ -67,7 +67,9 @@ export class Reports {
     this.#pending.clear()
     this.#lastWrite = performance.now()
     try {
-      const held = await this.#store.report(batch.map(([reporter, pending]): Report => ({ id: reporter.id, token: reporter.token, ...pending })))
+      const held = await this.#store.report(
+        batch.map(([reporter, pending]): Report => ({ id: reporter.id, token: reporter.token, ...pending })),
+      )
       batch.forEach(([reporter], i) => {
         if (!held[i]) reporter.leaseLost()
       })

@@ -17,6 +17,7 @@ import type { JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../sto
 import { afterCancelRequest, type Outcome } from '../transition.js'
 import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
 import { Lease } from './lease.js'
+import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
 import { prune, recoverLost, settlementOf, type ClaimSettlement } from './maintenance.js'
 import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
@@ -30,12 +31,15 @@ export interface WorkerEnv {
   logger: Logger
   locale: 'en' | 'zh'
   retention: Retention
+  /** Types whose owner has been warned about them. */
+  warnedOf: Set<string>
 }
 
 /** How long handlers get between the abort for shutdown and being cut off. Milliseconds. */
 const SHUTDOWN_GRACE_MS = 300
 /** How long a stopping worker tries to write its last settlements. Milliseconds. */
 const LAST_WRITES_MS = 5_000
+const FIRST_PRUNE_MS = 3_000
 const PRUNE_EVERY_MS = 600_000
 /** Cancellations are looked for at most this often. Milliseconds. */
 const CANCEL_CHECK_MS = 500
@@ -53,17 +57,8 @@ interface Parts {
 export class Worker {
   /** Resolves when the worker has stopped. Rejects with the reason when it could not start for good. */
   readonly stopped: Promise<void>
-  /** What has become of the attempts so far. */
-  readonly totals = { succeeded: 0, failed: 0, retrying: 0, canceled: 0 }
   readonly #env: WorkerEnv
-  readonly #listeners: { [Name in keyof WorkerEvents]: ((event: WorkerEvents[Name]) => void)[] } = {
-    succeeded: [],
-    retrying: [],
-    failed: [],
-    canceled: [],
-    lease_lost: [],
-    error: [],
-  }
+  readonly #listeners: Listeners
   readonly #options: PreparedOptions
   /** Two attempts at one job may be here together for a moment: one whose lease was lost, and its successor. */
   readonly #attempts = new Set<Attempt>()
@@ -74,12 +69,14 @@ export class Worker {
   readonly #starting: Promise<Parts | undefined>
   #parts: Parts | undefined
   #stopping: Promise<void> | undefined
+  #turn = 0
   #whenEmpty: (() => void) | undefined
   #cancelCheck: Promise<void> | undefined
 
   /** @internal Use `queue.work(...)`. */
   constructor(env: WorkerEnv, options: WorkerOptions) {
     this.#env = env
+    this.#listeners = new Listeners(env.logger, env.warnedOf)
     this.#options = prepareOptions(options)
     if (this.#handledTypes().length === 0) {
       throw new JobtableError(
@@ -97,6 +94,11 @@ export class Worker {
     return this.#parts?.lease.workerId
   }
 
+  /** What has become of the attempts so far. */
+  get totals(): Readonly<Listeners['totals']> {
+    return this.#listeners.totals
+  }
+
   /** The jobs that are running here now. */
   get running(): readonly AttemptFacts[] {
     return [...this.#attempts].map(factsOf)
@@ -104,7 +106,7 @@ export class Worker {
 
   /** Adds a listener. One that throws is logged, and changes nothing. */
   on<Name extends keyof WorkerEvents>(name: Name, listener: (event: WorkerEvents[Name]) => void): this {
-    this.#listeners[name].push(listener)
+    this.#listeners.add(name, listener)
     return this
   }
 
@@ -155,7 +157,10 @@ export class Worker {
       attempts: this.#attempts,
       info: (id) => this.#info(id),
       lost: (formerId) => {
-        logger.warn({ workerId: formerId }, 'the lease ran out before it could be extended: this worker was stalled; its jobs may run elsewhere')
+        logger.warn(
+          { workerId: formerId },
+          'the lease ran out before it could be extended: this worker was stalled; its jobs may run elsewhere',
+        )
         loop.dropWaiting()
       },
     })
@@ -165,15 +170,16 @@ export class Worker {
       prefetch: this.#options.prefetch,
       pollIntervalMs: this.#options.pollIntervalMs,
       workerId: () => lease.workerId,
-      queues: () => this.#servedQueues(),
+      queues: () => this.#queuesToClaim(),
       types: () => this.#handledTypes().map(({ name }) => name),
       start: (row) => this.#run(row),
       handBack: (row) => this.#settlement(row, { type: 'handed_back' }),
       settled: (settlement, outcome) => this.#settled(settlement, outcome),
-      leaseLost: () => void lease.beat().then(
-        () => loop.wake(),
-        (error: unknown) => this.#failed(error, 'the lease could not be taken anew'),
-      ),
+      leaseLost: () =>
+        void lease.beat().then(
+          () => loop.wake(),
+          (error: unknown) => this.#failed(error, 'the lease could not be taken anew'),
+        ),
       failed: (error, pauseMs) => this.#failed(error, `the database failed, and is tried again in ${pauseMs} ms`),
       recovered: () => logger.info({ workerId: lease.workerId }, 'the database answers again'),
     })
@@ -183,7 +189,7 @@ export class Worker {
     this.#parts = { store, lease, loop, reports, attemptEnv, unwatch }
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat())
     this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
-    this.#every(PRUNE_EVERY_MS, 'finished jobs could not be pruned', () => this.#prune(store))
+    void this.#timers.sleep(FIRST_PRUNE_MS).then(() => this.#pruneAndRepeat(store))
     this.#every(250, 'timeouts could not be enforced', () => this.#enforceTimeouts())
     loop.wake()
     return this.#parts
@@ -197,7 +203,8 @@ export class Worker {
     const { loop, lease, attemptEnv } = this.#parts!
     const type = this.#env.types.get(row.type)
     // Claims under a former id, or a lease that has run out while the process was stalled, may be somebody else's by now.
-    if (!type || row.lockedBy !== lease.workerId || lease.lapsed) return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
+    if (!type || row.lockedBy !== lease.workerId || lease.lapsed)
+      return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
     const attempt = new Attempt(row, type, attemptEnv)
     this.#attempts.add(attempt)
     void attempt.run()
@@ -207,7 +214,7 @@ export class Worker {
     const { reports } = this.#parts!
     if (outcome === null) {
       reports.drop(attempt)
-      this.#emit('lease_lost', factsOf(attempt))
+      this.#listeners.emit('lease_lost', factsOf(attempt))
       this.#free(attempt, outcome)
     } else if (reports.has(attempt)) {
       // The last stage and progress must be there before the end is.
@@ -232,24 +239,13 @@ export class Worker {
     const facts = factsOf(row)
     if (outcome === 'cancel_requested') return this.#parts!.loop.settle({ ...claim, settlement: afterCancelRequest(settlement) })
     if (outcome === 'lost') {
-      this.#env.logger.warn({ ...facts, jobId: row.id }, `the job ended as ${settlement.status}, but its claim had been lost: that is not recorded`)
-      return this.#emit('lease_lost', facts)
+      this.#env.logger.warn(
+        { ...facts, jobId: row.id },
+        `the job ended as ${settlement.status}, but its claim had been lost: that is not recorded`,
+      )
+      return this.#listeners.emit('lease_lost', facts)
     }
-    this.totals[settlement.status]++
-    switch (settlement.status) {
-      case 'succeeded':
-      case 'canceled':
-        return this.#emit(settlement.status, facts)
-      case 'failed':
-        return this.#emit('failed', { ...facts, code: settlement.entry.code, message: settlement.entry.message })
-      case 'retrying':
-        return this.#emit('retrying', {
-          ...facts,
-          delayMs: settlement.delayMs,
-          code: settlement.entry?.code ?? null,
-          message: settlement.entry?.message ?? null,
-        })
-    }
+    this.#listeners.settled(claim)
   }
 
   #changed(): void {
@@ -264,8 +260,22 @@ export class Worker {
 
   async #recover(store: Store): Promise<void> {
     const { types, locale, logger } = this.#env
-    const recovered = await recoverLost(store, types, locale, (err, row) => logger.error({ err, jobId: row.id }, 'a lost job could not be taken back'))
+    const recovered = await recoverLost({
+      store,
+      types,
+      locale,
+      settled: (claim) => this.#listeners.settled(claim),
+      failed: (err, row) => logger.error({ err, jobId: row.id }, 'a lost job could not be taken back'),
+    })
     if (recovered > 0) logger.warn({ recovered }, 'jobs of lost workers were taken back')
+  }
+
+  /** Soon after the start, for workers that do not live long, and then every now and again. */
+  async #pruneAndRepeat(store: Store): Promise<void> {
+    if (this.#stopping) return
+    const problem = 'finished jobs could not be pruned'
+    this.#every(PRUNE_EVERY_MS, problem, () => this.#prune(store))
+    await this.#prune(store).catch((error: unknown) => this.#failed(error, problem))
   }
 
   async #prune(store: Store): Promise<void> {
@@ -299,11 +309,16 @@ export class Worker {
     for (const attempt of [...this.#attempts.values()]) attempt.cutOff()
     await Promise.race([reports.flush().then(() => loop.idle()), this.#timers.sleep(LAST_WRITES_MS)])
     if (loop.unsettled > 0) {
-      this.#env.logger.error({ jobs: loop.unsettled }, 'the worker stopped before the database took its last settlements: these jobs will run again')
+      this.#env.logger.error(
+        { jobs: loop.unsettled },
+        'the worker stopped before the database took its last settlements: these jobs will run again',
+      )
     }
     loop.close()
     unwatch()
-    await store.retire(lease.workerId).catch((error: unknown) => this.#failed(error, 'the worker could not be signed off; its lease will run out'))
+    await store
+      .retire(lease.workerId)
+      .catch((error: unknown) => this.#failed(error, 'the worker could not be signed off; its lease will run out'))
   }
 
   /** Resolves when nothing runs any more. */
@@ -313,17 +328,7 @@ export class Worker {
 
   #failed(error: unknown, problem: string): void {
     this.#env.logger.error({ err: error, workerId: this.id }, problem)
-    this.#emit('error', error)
-  }
-
-  #emit<Name extends keyof WorkerEvents>(name: Name, event: WorkerEvents[Name]): void {
-    for (const listener of this.#listeners[name]) {
-      try {
-        listener(event)
-      } catch (error) {
-        this.#env.logger.error({ err: error, event: name }, 'a listener of the worker threw')
-      }
-    }
+    this.#listeners.emit('error', error)
   }
 
   #handledTypes(): PreparedType[] {
@@ -332,6 +337,14 @@ export class Worker {
 
   #servedQueues(): readonly string[] {
     return this.#options.queues ?? [...new Set(this.#handledTypes().map(({ queue }) => queue))]
+  }
+
+  /** In the order given; where none was, each claim starts with the next one, so that no queue starves another. */
+  #queuesToClaim(): readonly string[] {
+    const queues = this.#servedQueues()
+    if (this.#options.queues || queues.length < 2) return queues
+    const first = this.#turn++ % queues.length
+    return [...queues.slice(first), ...queues.slice(0, first)]
   }
 
   #info(id: string): WorkerInfo {

@@ -6,7 +6,9 @@ const seconds = (attempts: readonly number[]) => attempts.map((n) => nextRunAfte
 
 describe('nextRunAfter', () => {
   it('is min(600 s, 2^attempts * 10 s)', () => {
-    expect(seconds([1, 2, 3, 4, 5, 6, 7, 31, 32, 64, 1024, 5000])).toEqual([20, 40, 80, 160, 320, 600, 600, 600, 600, 600, 600, 600])
+    expect(seconds([1, 2, 3, 4, 5, 6, 7, 31, 32, 64, 1024, 5000])).toEqual([
+      20, 40, 80, 160, 320, 600, 600, 600, 600, 600, 600, 600,
+    ])
   })
   it('is finite and positive for every number', () => {
     fc.assert(
@@ -18,8 +20,12 @@ describe('nextRunAfter', () => {
   })
 })
 
-describe('a type\'s own curve', () => {
-  const policy = (baseMs: number, maxDelayMs: number, jitter: boolean) => ({ backoff: exponential(baseMs, 2), maxDelayMs, jitter })
+describe("a type's own curve", () => {
+  const policy = (baseMs: number, maxDelayMs: number, jitter: boolean) => ({
+    backoff: exponential(baseMs, 2),
+    maxDelayMs,
+    jitter,
+  })
 
   it('doubles from its base to its cap without overflow (base 1 s, cap 60 s)', () => {
     const delays = [1, 6, 7, 31, 32, 64, 1024, 5000].map((n) => delayAfter(policy(1_000, 60_000, false), n, 0).delayMs / 1000)
@@ -38,12 +44,18 @@ describe('a type\'s own curve', () => {
       expect(new Set(samples).size).toBeGreaterThan(50)
     }
   })
-  it.each([['-1', -1], ['NaN', Number.NaN], ['Infinity', Infinity], ['a text', '5s'], ['undefined', undefined]])(
-    'falls back to the default and says so when a function returns %s',
-    (_, value) => {
-      expect(delayAfter({ backoff: () => value as number, maxDelayMs: 60_000, jitter: false }, 1, 0)).toEqual({ delayMs: 20_000, invalid: true })
-    },
-  )
+  it.each([
+    ['-1', -1],
+    ['NaN', Number.NaN],
+    ['Infinity', Infinity],
+    ['a text', '5s'],
+    ['undefined', undefined],
+  ])('falls back to the default and says so when a function returns %s', (_, value) => {
+    expect(delayAfter({ backoff: () => value as number, maxDelayMs: 60_000, jitter: false }, 1, 0)).toEqual({
+      delayMs: 20_000,
+      invalid: true,
+    })
+  })
   it('falls back when a function throws', () => {
     const backoff = () => {
       throw new Error('no')

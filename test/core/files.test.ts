@@ -54,7 +54,13 @@ describe.each(stores)('files in %s', (_, open) => {
       contentType: 'application/pdf',
     })
     expect((await file.bytes()).toString()).toBe(content)
-    expect(fileOf(JSON.parse(JSON.stringify(file)))).toEqual({ key: file.key, name: file.name, size: file.size, sha256: file.sha256, contentType: file.contentType })
+    expect(fileOf(JSON.parse(JSON.stringify(file)))).toEqual({
+      key: file.key,
+      name: file.name,
+      size: file.size,
+      sha256: file.sha256,
+      contentType: file.contentType,
+    })
   })
   it('are gone once deleted, and deleting again is no error', async () => {
     const files = open()

@@ -11,7 +11,11 @@ interface Payload {
 
 const rule = (options: object = {}): Rule =>
   prepareRule('send', { key: ['id'], onDuplicate: 'return_previous_result', ...options } as never) as Rule
-const key = (...parts: unknown[]) => encodeKey('send', parts.map((part, i) => [`part ${i + 1}`, part] as const))
+const key = (...parts: unknown[]) =>
+  encodeKey(
+    'send',
+    parts.map((part, i) => [`part ${i + 1}`, part] as const),
+  )
 
 const holder = (status: Status, payload: Payload, by: Rule): JobRow =>
   ({
@@ -28,7 +32,19 @@ const verdict = (status: Status, by: Rule, old: Payload = { id: 'a' }, next: Pay
 
 describe('a key', () => {
   it('cannot collide with another, whatever its parts contain', () => {
-    const keys = [key('a:b', 'c'), key('a', 'b:c'), key('a|b', 'c'), key('a', 'b|c'), key('K'), key('k'), key('M'), key('M '), key(1), key('1'), key(true)]
+    const keys = [
+      key('a:b', 'c'),
+      key('a', 'b:c'),
+      key('a|b', 'c'),
+      key('a', 'b|c'),
+      key('K'),
+      key('k'),
+      key('M'),
+      key('M '),
+      key(1),
+      key('1'),
+      key(true),
+    ]
     expect(new Set(keys).size).toBe(keys.length)
   })
   it('is stored as its SHA-256 when it is long', () => {
@@ -62,9 +78,30 @@ describe('a rule', () => {
 
 describe('what a second enqueue gets', () => {
   const table: Record<OnDuplicate, Record<Status, string>> = {
-    return_existing_file: { pending: 'duplicate', running: 'duplicate', retrying: 'duplicate', succeeded: 'check_file', failed: 'replace', canceled: 'replace' },
-    return_previous_result: { pending: 'duplicate', running: 'duplicate', retrying: 'duplicate', succeeded: 'duplicate', failed: 'replace', canceled: 'replace' },
-    ignore_duplicate: { pending: 'duplicate', running: 'duplicate', retrying: 'duplicate', succeeded: 'duplicate', failed: 'duplicate', canceled: 'replace' },
+    return_existing_file: {
+      pending: 'duplicate',
+      running: 'duplicate',
+      retrying: 'duplicate',
+      succeeded: 'check_file',
+      failed: 'replace',
+      canceled: 'replace',
+    },
+    return_previous_result: {
+      pending: 'duplicate',
+      running: 'duplicate',
+      retrying: 'duplicate',
+      succeeded: 'duplicate',
+      failed: 'replace',
+      canceled: 'replace',
+    },
+    ignore_duplicate: {
+      pending: 'duplicate',
+      running: 'duplicate',
+      retrying: 'duplicate',
+      succeeded: 'duplicate',
+      failed: 'duplicate',
+      canceled: 'replace',
+    },
   }
   for (const [onDuplicate, row] of Object.entries(table)) {
     for (const [status, expected] of Object.entries(row)) {
@@ -84,7 +121,10 @@ describe('what a second enqueue gets', () => {
 describe('the same key with another payload', () => {
   const old = { id: 'a', body: { text: 'x', tags: [1] } }
   it('is refused, and the fields that differ are named', () => {
-    expect(verdict('running', rule(), old, { id: 'a', body: { text: 'y', tags: [1] } })).toEqual({ type: 'conflict', fields: ['body.text'] })
+    expect(verdict('running', rule(), old, { id: 'a', body: { text: 'y', tags: [1] } })).toEqual({
+      type: 'conflict',
+      fields: ['body.text'],
+    })
     expect(verdict('succeeded', rule(), old, { id: 'a' })).toEqual({ type: 'conflict', fields: ['body'] })
   })
   it('is the same payload when only the order of members differs', () => {
@@ -93,7 +133,10 @@ describe('the same key with another payload', () => {
   it('is a duplicate when only the key, or the fields that matter, are compared', () => {
     expect(verdict('running', rule({ compare: 'key' }), old, { id: 'a', body: 1 }).type).toBe('duplicate')
     expect(verdict('running', rule({ compare: ['id'] }), old, { id: 'a', body: 1 }).type).toBe('duplicate')
-    expect(verdict('running', rule({ compare: ['body'] }), old, { id: 'a', body: 1 })).toEqual({ type: 'conflict', fields: ['body'] })
+    expect(verdict('running', rule({ compare: ['body'] }), old, { id: 'a', body: 1 })).toEqual({
+      type: 'conflict',
+      fields: ['body'],
+    })
   })
   it('starts a new job where the holder has failed, for then nothing was made that could differ', () => {
     expect(verdict('failed', rule(), old, { id: 'a', body: 1 }).type).toBe('replace')

@@ -61,7 +61,9 @@ describe('what JSON cannot carry is refused with its path', () => {
     ['nesting of 5,000 levels', nested(5_000), 'is nested more than'],
     ['nesting of 20,000 levels', nested(20_000), 'is nested more than'],
   ])('%s', (_, value, message) => {
-    expect(() => encode(value)).toThrow(expect.objectContaining({ code: 'payload_invalid', message: expect.stringContaining(message) }))
+    expect(() => encode(value)).toThrow(
+      expect.objectContaining({ code: 'payload_invalid', message: expect.stringContaining(message) }),
+    )
   })
   it('a getter that throws', () => {
     const value = {

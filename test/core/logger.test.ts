@@ -17,11 +17,17 @@ describe('logging', () => {
       },
     })
     const queue = testQueue({ logger: pino({ level: 'debug' }, out) })
-    const talk = queue.define('talk', { payload: z.object({}), idempotency: { none: 'a test' }, run: (job) => job.log.info('hello', { n: 1 }) })
+    const talk = queue.define('talk', {
+      payload: z.object({}),
+      idempotency: { none: 'a test' },
+      run: (job) => job.log.info('hello', { n: 1 }),
+    })
     const { job } = await talk.enqueue({})
     await queue.drain()
     await queue.close()
-    expect(lines).toContainEqual(expect.objectContaining({ level: 30, msg: 'hello', n: 1, jobId: job.id, type: 'talk', attempt: 1 }))
+    expect(lines).toContainEqual(
+      expect.objectContaining({ level: 30, msg: 'hello', n: 1, jobId: job.id, type: 'talk', attempt: 1 }),
+    )
   })
   it('prints warnings and errors only by default, and no secrets', () => {
     const warn = vi.spyOn(console, 'warn').mockImplementation(() => {})

@@ -5,7 +5,13 @@ import type { Classification } from '../../src/errors.js'
 import { afterCancelRequest, isFinal, MAX_FREE_WAITS, settle, STATUSES, TRANSITIONS } from '../../src/transition.js'
 import type { HistoryEntry, Outcome, RetryPolicy, RunningJob } from '../../src/transition.js'
 
-const policy: RetryPolicy = { maxAttempts: 5, backoff: nextRunAfter, maxDelayMs: 600_000, jitter: false, maxRetryAfterMs: 3_600_000 }
+const policy: RetryPolicy = {
+  maxAttempts: 5,
+  backoff: nextRunAfter,
+  maxDelayMs: 600_000,
+  jitter: false,
+  maxRetryAfterMs: 3_600_000,
+}
 const job: RunningJob = { attempts: 1, maxAttempts: null, waits: 0, history: [], cancelRequested: false }
 const transient: Classification = { kind: 'transient', code: 'connection_lost', blame: 'provider' }
 
@@ -16,7 +22,12 @@ const threw = (error: Partial<Classification> = {}): Outcome => ({
   userMessage: 'It did not work.',
 })
 const lost: Outcome = { type: 'lost', holder: 'w1', userMessage: 'It was interrupted.' }
-const entry = (code: string, kind: HistoryEntry['kind'] = 'transient'): HistoryEntry => ({ attempt: 1, kind, code, message: code })
+const entry = (code: string, kind: HistoryEntry['kind'] = 'transient'): HistoryEntry => ({
+  attempt: 1,
+  kind,
+  code,
+  message: code,
+})
 const run = (outcome: Outcome, state: Partial<RunningJob> = {}, rules: Partial<RetryPolicy> = {}) =>
   settle({ ...job, ...state }, outcome, { ...policy, ...rules }, 0.5)
 
@@ -90,10 +101,20 @@ describe('a job that was rate limited', () => {
 
 describe('a job that comes back by itself', () => {
   it('spends no attempt when it is handed back, and may run at once', () => {
-    expect(run({ type: 'handed_back' }, { attempts: 3 })).toEqual({ status: 'retrying', delayMs: 0, attempts: 2, waits: 0, entry: null })
+    expect(run({ type: 'handed_back' }, { attempts: 3 })).toEqual({
+      status: 'retrying',
+      delayMs: 0,
+      attempts: 2,
+      waits: 0,
+      entry: null,
+    })
   })
   it('spends no attempt when its handler asks to run again later', () => {
-    expect(run({ type: 'snoozed', delayMs: 1500 }, { attempts: 3 })).toMatchObject({ status: 'retrying', delayMs: 1500, attempts: 2 })
+    expect(run({ type: 'snoozed', delayMs: 1500 }, { attempts: 3 })).toMatchObject({
+      status: 'retrying',
+      delayMs: 1500,
+      attempts: 2,
+    })
   })
   it('is canceled instead when its cancellation was asked for', () => {
     expect(run({ type: 'handed_back' }, { cancelRequested: true }).status).toBe('canceled')
@@ -114,7 +135,11 @@ describe('a job whose claim was lost', () => {
     expect(run(lost, { attempts: 2, history: [entry('worker_lost', 'lost')] })).toMatchObject({ delayMs: 20_000 })
   })
   it('fails with a reason when its attempts are used up', () => {
-    expect(run(lost, { attempts: 5 })).toMatchObject({ status: 'failed', userMessage: 'It was interrupted.', entry: { code: 'worker_lost' } })
+    expect(run(lost, { attempts: 5 })).toMatchObject({
+      status: 'failed',
+      userMessage: 'It was interrupted.',
+      entry: { code: 'worker_lost' },
+    })
   })
   it('is canceled when its cancellation was asked for', () => {
     expect(run(lost, { cancelRequested: true })).toMatchObject({ status: 'canceled', entry: { code: 'worker_lost' } })
@@ -136,9 +161,15 @@ describe('whatever happens', () => {
     fc.constant(lost),
     fc.constant<Outcome>({ type: 'handed_back' }),
     fc.record({ type: fc.constant('snoozed' as const), delayMs: fc.nat() }),
-    fc.record({ kind: fc.constantFrom('permanent', 'transient', 'rate_limited', 'unknown_outcome'), retryAfterMs: fc.nat() }).map((error) => threw(error as never)),
+    fc
+      .record({ kind: fc.constantFrom('permanent', 'transient', 'rate_limited', 'unknown_outcome'), retryAfterMs: fc.nat() })
+      .map((error) => threw(error as never)),
   )
-  const state = fc.record({ attempts: fc.integer({ min: 1, max: 10_000 }), waits: fc.nat(100), maxAttempts: fc.option(fc.integer({ min: 1, max: 10 })) })
+  const state = fc.record({
+    attempts: fc.integer({ min: 1, max: 10_000 }),
+    waits: fc.nat(100),
+    maxAttempts: fc.option(fc.integer({ min: 1, max: 10 })),
+  })
 
   it('the change is legal, the delay finite, and no waiting job has used up its attempts', () => {
     fc.assert(
@@ -147,7 +178,8 @@ describe('whatever happens', () => {
         expect(TRANSITIONS.running).toContain(settlement.status)
         if (settlement.status !== 'retrying') return
         expect(Number.isFinite(settlement.delayMs) && settlement.delayMs >= 0).toBe(true)
-        if (what.type === 'threw' || what.type === 'lost') expect(settlement.attempts).toBeLessThan(Math.max(over.attempts, over.maxAttempts ?? 5) + 1)
+        if (what.type === 'threw' || what.type === 'lost')
+          expect(settlement.attempts).toBeLessThan(Math.max(over.attempts, over.maxAttempts ?? 5) + 1)
         expect(settlement.attempts).toBeGreaterThanOrEqual(0)
       }),
     )

@@ -33,21 +33,47 @@ const worker = (over: Partial<WorkerRow> = {}): WorkerRow => ({
   leaseUntil: now + 30_000,
   ...over,
 })
-const why = (over: Partial<JobRow>, workers: WorkerRow[] = [worker()]) => explain(job(over), { now, counts: [], workers } satisfies Overview)
+const why = (over: Partial<JobRow>, workers: WorkerRow[] = [worker()]) =>
+  explain(job(over), { now, counts: [], workers } satisfies Overview)
 const lost = { leaseUntil: now - 1 }
 
 describe('why a job is not running', () => {
   it.each<[string, Partial<JobRow>, WorkerRow[] | undefined, string]>([
     ['not due', { runAfter: now + 90_000 }, undefined, 'It is not due yet: it may run at 2030-01-01T12:01:30.000Z, in 90 s.'],
-    ['waits for a retry', { status: 'retrying', runAfter: now + 500, attempts: 2, lastError: 'boom' }, undefined, 'in 500 ms, after attempt 2 of 5 ended with: boom.'],
-    ['handed back', { status: 'retrying', runAfter: now + 500, maxAttempts: null }, undefined, 'after attempt 0 ended with: a hand-back.'],
+    [
+      'waits for a retry',
+      { status: 'retrying', runAfter: now + 500, attempts: 2, lastError: 'boom' },
+      undefined,
+      'in 500 ms, after attempt 2 of 5 ended with: boom.',
+    ],
+    [
+      'handed back',
+      { status: 'retrying', runAfter: now + 500, maxAttempts: null },
+      undefined,
+      'after attempt 0 ended with: a hand-back.',
+    ],
     ['no worker', {}, [], 'It is due, but no worker is running.'],
     ['only dead workers', {}, [worker(lost)], 'It is due, but no worker is running.'],
     ['type unknown', {}, [worker({ types: ['x'] })], 'none of the 1 worker knows the type mail'],
     ['queue unserved', { queue: 'slow' }, undefined, 'no worker that knows the type mail serves the queue slow'],
-    ['no slot', {}, [worker(), worker({ id: 'w2' })], 'waits for a free slot: 2 workers with 20 slots in all serve the queue default'],
-    ['running', { status: 'running', lockedBy: 'w1', lockedAt: now - 5_000 }, undefined, 'It is running since 2030-01-01T11:59:55.000Z on worker w1 (process 7 on box), whose lease holds until 2030-01-01T12:00:30.000Z.'],
-    ['being canceled', { status: 'running', lockedBy: 'w1', lockedAt: now, cancelRequestedAt: now }, undefined, 'its handler has not stopped yet'],
+    [
+      'no slot',
+      {},
+      [worker(), worker({ id: 'w2' })],
+      'waits for a free slot: 2 workers with 20 slots in all serve the queue default',
+    ],
+    [
+      'running',
+      { status: 'running', lockedBy: 'w1', lockedAt: now - 5_000 },
+      undefined,
+      'It is running since 2030-01-01T11:59:55.000Z on worker w1 (process 7 on box), whose lease holds until 2030-01-01T12:00:30.000Z.',
+    ],
+    [
+      'being canceled',
+      { status: 'running', lockedBy: 'w1', lockedAt: now, cancelRequestedAt: now },
+      undefined,
+      'its handler has not stopped yet',
+    ],
     ['lease over', { status: 'running', lockedBy: 'w1', lockedAt: now }, [worker(lost)], 'The lease of its worker w1 ran out'],
     ['worker gone', { status: 'running', lockedBy: 'w9', lockedAt: now }, undefined, 'its worker w9 is gone'],
     ['succeeded', { status: 'succeeded', finishedAt: now }, undefined, 'It has succeeded at 2030-01-01T12:00:00.000Z'],
@@ -59,9 +85,13 @@ describe('why a job is not running', () => {
   })
   it('a failure tells a permanent error from attempts used up', () => {
     const entry = { attempt: 1, kind: 'permanent', code: 'unauthorized', message: 'no' } as const
-    expect(why({ status: 'failed', attempts: 1, lastError: 'no', history: [entry] })).toContain('its error is not worth a retry: unauthorized: no')
+    expect(why({ status: 'failed', attempts: 1, lastError: 'no', history: [entry] })).toContain(
+      'its error is not worth a retry: unauthorized: no',
+    )
     const spent = { ...entry, kind: 'transient', code: 'timeout' } as const
-    expect(why({ status: 'failed', attempts: 5, lastError: 'slow', history: [spent] })).toContain('all 5 attempts are used up, the last one with timeout: slow')
+    expect(why({ status: 'failed', attempts: 5, lastError: 'slow', history: [spent] })).toContain(
+      'all 5 attempts are used up, the last one with timeout: slow',
+    )
     expect(why({ status: 'failed' })).toContain('no reason was recorded')
   })
 })

@@ -36,7 +36,13 @@ it('R018: a sweep that read an expired list does not touch a job completed meanw
   const worker = queue.work({ lease: '1h' })
   await untilStatus(queue, job.id, 'running')
   clock.advance('2h') // The lease is over, as the database's clock has it.
-  const sweep = recoverLost(await queue.open(), queue.types, 'en', () => {})
+  const sweep = recoverLost({
+    store: await queue.open(),
+    types: queue.types,
+    locale: 'en',
+    settled: () => expect.unreachable('the claim was not lost'),
+    failed: (error) => expect.unreachable(String(error)),
+  })
   await read.opened
   finish.open()
   const before = await untilStatus(queue, job.id, 'succeeded')

@@ -49,7 +49,10 @@ describe.each(['return_previous_result', 'ignore_duplicate'] as const)('%s', (on
     const waiting = await report.enqueue({ doc: 'a' })
     await queue.drain()
     const done = await report.enqueue({ doc: 'a' })
-    expect([waiting, done].map(({ job, duplicate }) => [job.id, duplicate])).toEqual([[first.job.id, true], [first.job.id, true]])
+    expect([waiting, done].map(({ job, duplicate }) => [job.id, duplicate])).toEqual([
+      [first.job.id, true],
+      [first.job.id, true],
+    ])
     expect(await done.job.result()).toBe('R1')
     expect(await queue.count()).toBe(1)
   })
@@ -81,7 +84,7 @@ describe('after a failed job', () => {
     expect(second.duplicate).toBe(false)
     await expect(first.job.retry()).rejects.toMatchObject({ code: 'key_superseded', data: { supersededBy: second.job.id } })
   })
-  it('ignore_duplicate holds the key: repair is a person\'s act', async () => {
+  it("ignore_duplicate holds the key: repair is a person's act", async () => {
     const report = defineReport('ignore_duplicate')
     const first = await report.enqueue({ doc: 'a', fail: true })
     await queue.drain()
@@ -131,7 +134,7 @@ describe('many at once', () => {
     expect(answers.filter(({ duplicate }) => !duplicate)).toHaveLength(1)
     expect(await queue.count()).toBe(1)
   })
-  it('take over a failed job\'s key only once', async () => {
+  it("take over a failed job's key only once", async () => {
     const report = defineReport('return_previous_result')
     await report.enqueue({ doc: 'a', fail: true })
     await queue.drain()
@@ -145,8 +148,16 @@ describe('many at once', () => {
     const second = await report.enqueueMany([{ doc: 'b' }, { doc: 'c' }, { doc: 'c' }])
     const [a, , b] = first.map(({ job }) => job.id)
     const c = second[1]!.job.id
-    expect(first.map(({ job, duplicate }) => [job.id, duplicate])).toEqual([[a, false], [a, true], [b, false]])
-    expect(second.map(({ job, duplicate }) => [job.id, duplicate])).toEqual([[b, true], [c, false], [c, true]])
+    expect(first.map(({ job, duplicate }) => [job.id, duplicate])).toEqual([
+      [a, false],
+      [a, true],
+      [b, false],
+    ])
+    expect(second.map(({ job, duplicate }) => [job.id, duplicate])).toEqual([
+      [b, true],
+      [c, false],
+      [c, true],
+    ])
     expect(await queue.count()).toBe(3)
   })
 })
@@ -158,7 +169,11 @@ it('a key belongs to its type', async () => {
 })
 
 it('a finished job that keeps its key longer than retention is not pruned before', async () => {
-  const kept = queue.define('kept', { payload, idempotency: { key: ['doc'], onDuplicate: 'ignore_duplicate', keepFor: '60d' }, run: () => {} })
+  const kept = queue.define('kept', {
+    payload,
+    idempotency: { key: ['doc'], onDuplicate: 'ignore_duplicate', keepFor: '60d' },
+    run: () => {},
+  })
   await kept.enqueue({ doc: 'a' })
   await queue.drain()
   queue.clock.advance('59d')

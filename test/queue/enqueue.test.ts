@@ -39,7 +39,7 @@ describe('an enqueued job', () => {
       runAfter: queue.clock.now(),
     })
   })
-  it('keeps its input in the table, and gives the schema\'s output to the handler', async () => {
+  it("keeps its input in the table, and gives the schema's output to the handler", async () => {
     const ran: unknown[] = []
     await defineMail(ran).enqueue({ to: 'a' })
     await queue.drain()
@@ -61,7 +61,9 @@ describe('an enqueued job', () => {
   it('runs in the order of priority, then of time, then of enqueue', async () => {
     const ran: { to: string }[] = []
     const mail = defineMail(ran)
-    await mail.enqueueMany([{ to: 'b1' }, { to: 'a1' }, { to: 'b2' }, { to: 'a2' }], ({ to }) => ({ priority: to.startsWith('a') ? -5 : 5 }))
+    await mail.enqueueMany([{ to: 'b1' }, { to: 'a1' }, { to: 'b2' }, { to: 'a2' }], ({ to }) => ({
+      priority: to.startsWith('a') ? -5 : 5,
+    }))
     await mail.enqueue({ to: 'middle' })
     await queue.drain({ concurrency: 1, prefetch: 0 })
     expect(ran.map(({ to }) => to)).toEqual(['a1', 'a2', 'middle', 'b1', 'b2'])
@@ -70,12 +72,19 @@ describe('an enqueued job', () => {
     const mail = defineMail()
     const { job } = await mail.enqueue({ to: 'a' }, { id: 'order-7' })
     expect(job.id).toBe('order-7')
-    await expect(mail.enqueue({ to: 'a' }, { id: 'order-7' })).rejects.toMatchObject({ code: 'duplicate_id', data: { id: 'order-7' } })
+    await expect(mail.enqueue({ to: 'a' }, { id: 'order-7' })).rejects.toMatchObject({
+      code: 'duplicate_id',
+      data: { id: 'order-7' },
+    })
     expect(await queue.count()).toBe(1)
   })
-  it('carries the producer\'s trace to the handler', async () => {
+  it("carries the producer's trace to the handler", async () => {
     let seen: string | null = null
-    const traced = queue.define('traced', { payload: z.object({}), idempotency: anyTime, run: (job) => void (seen = job.traceContext) })
+    const traced = queue.define('traced', {
+      payload: z.object({}),
+      idempotency: anyTime,
+      run: (job) => void (seen = job.traceContext),
+    })
     await traced.enqueue({}, { traceContext: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' })
     await queue.drain()
     expect(seen).toBe('00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')
@@ -85,13 +94,21 @@ describe('an enqueued job', () => {
 describe('a payload that is refused', () => {
   it('names the path of the offending value, and stores nothing', async () => {
     const mail = defineMail()
-    await expect(mail.enqueue({ to: 5 } as never)).rejects.toMatchObject({ code: 'payload_invalid', message: expect.stringContaining('$.to') })
-    await expect(mail.enqueueMany([{ to: 'a' }, { to: 'b', when: () => 1 } as never])).rejects.toMatchObject({ data: { path: '$.when' } })
+    await expect(mail.enqueue({ to: 5 } as never)).rejects.toMatchObject({
+      code: 'payload_invalid',
+      message: expect.stringContaining('$.to'),
+    })
+    await expect(mail.enqueueMany([{ to: 'a' }, { to: 'b', when: () => 1 } as never])).rejects.toMatchObject({
+      data: { path: '$.when' },
+    })
     expect(await queue.count()).toBe(0)
   })
   it('is checked in the form that the handler will see: a Date arrives as text, so a schema that wants a Date says no at once', async () => {
     // The compiler says no too, in `define`; JavaScript has only this.
-    const dated = queue.define('dated', { payload: z.object({ at: z.date() }) as unknown as z.ZodType<{ at: string }, { at: string }>, idempotency: anyTime })
+    const dated = queue.define('dated', {
+      payload: z.object({ at: z.date() }) as unknown as z.ZodType<{ at: string }, { at: string }>,
+      idempotency: anyTime,
+    })
     await expect(dated.enqueue({ at: new Date() as unknown as string })).rejects.toMatchObject({ code: 'payload_invalid' })
   })
   it('may come from an asynchronous schema', async () => {
@@ -111,7 +128,9 @@ describe('enqueueing by name', () => {
   it('follows the contract of a type that is defined here', async () => {
     defineMail()
     await expect(queue.enqueue('mail', { to: 5 })).rejects.toMatchObject({ code: 'payload_invalid' })
-    await expect(queue.enqueue('mail', { to: 'a' }, { idempotency: { key: ['x'], onDuplicate: 'ignore_duplicate' } })).rejects.toMatchObject({
+    await expect(
+      queue.enqueue('mail', { to: 'a' }, { idempotency: { key: ['x'], onDuplicate: 'ignore_duplicate' } }),
+    ).rejects.toMatchObject({
       code: 'config_invalid',
     })
   })
@@ -120,7 +139,10 @@ describe('enqueueing by name', () => {
     const first = await queue.enqueue('made_elsewhere', { a: 1 }, options)
     const second = await queue.enqueue('made_elsewhere', { a: 1 }, options)
     expect([second.duplicate, second.job.id]).toEqual([true, first.job.id])
-    await expect(queue.enqueue('made_elsewhere', { a: 2 }, options)).rejects.toMatchObject({ code: 'idempotency_conflict', data: { fields: ['a'] } })
+    await expect(queue.enqueue('made_elsewhere', { a: 2 }, options)).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+      data: { fields: ['a'] },
+    })
   })
 })
 

@@ -18,7 +18,8 @@ const payload = z.object({ n: z.number().default(0) })
 const idempotency = { none: 'every one is meant' }
 type Run = (job: JobContext<{ n: number }>) => unknown
 
-const define = (run: Run, options: object = {}, name = 'work') => queue.define(name, { payload, idempotency, run, ...options } as never)
+const define = (run: Run, options: object = {}, name = 'work') =>
+  queue.define(name, { payload, idempotency, run, ...options } as never)
 const enqueue = async (options: object = {}, name = 'work') => (await queue.enqueue(name, {}, options)).job
 const runOnce = async (run: Run, options: object = {}) => {
   define(run, options)
@@ -71,11 +72,22 @@ describe('a handler', () => {
     const store = await queue.open()
     const row = (await queue.enqueue('other', {})).job
     const [outcome] = await store.insert([
-      { ...({ id: 'bad', type: 'work', queue: 'default', payload: '{"n":"x"}', priority: 0, maxAttempts: null } as const), runAfter: { delayMs: 0 }, idempotencyKey: null, fingerprint: null, traceContext: null, supersedes: null },
+      {
+        ...({ id: 'bad', type: 'work', queue: 'default', payload: '{"n":"x"}', priority: 0, maxAttempts: null } as const),
+        runAfter: { delayMs: 0 },
+        idempotencyKey: null,
+        fingerprint: null,
+        traceContext: null,
+        supersedes: null,
+      },
     ])
     expect([outcome!.type, row.status]).toEqual(['inserted', 'pending'])
     await queue.drain()
-    expect((await queue.get('bad'))!.toJSON()).toMatchObject({ status: 'failed', attempts: 1, lastError: expect.stringContaining('$.n') })
+    expect((await queue.get('bad'))!.toJSON()).toMatchObject({
+      status: 'failed',
+      attempts: 1,
+      lastError: expect.stringContaining('$.n'),
+    })
     expect(runs).toBe(0)
   })
 })
@@ -83,11 +95,19 @@ describe('a handler', () => {
 describe('an error', () => {
   it('that is worth a retry comes back after the backoff, with its history', async () => {
     let runs = 0
-    const job = await runOnce(() => {
-      if (++runs === 1) throw Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' })
-      return runs
-    }, { retry: { jitter: false } })
-    expect(job.toJSON()).toMatchObject({ status: 'retrying', attempts: 1, lastError: 'socket hang up', runAfter: queue.clock.now() + 20_000 })
+    const job = await runOnce(
+      () => {
+        if (++runs === 1) throw Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' })
+        return runs
+      },
+      { retry: { jitter: false } },
+    )
+    expect(job.toJSON()).toMatchObject({
+      status: 'retrying',
+      attempts: 1,
+      lastError: 'socket hang up',
+      runAfter: queue.clock.now() + 20_000,
+    })
     await queue.runFor('20s')
     expect(await job.result()).toBe(2)
     expect((await job.refresh()).history).toHaveLength(1)
@@ -97,7 +117,10 @@ describe('an error', () => {
       throw new PermanentError('template 7 is broken', { code: 'template', userMessage: 'This template cannot be used.' })
     })
     expect(job).toMatchObject({ status: 'failed', attempts: 1, userMessage: 'This template cannot be used.' })
-    await expect(job.result()).rejects.toMatchObject({ code: 'job_failed', data: { userMessage: 'This template cannot be used.' } })
+    await expect(job.result()).rejects.toMatchObject({
+      code: 'job_failed',
+      data: { userMessage: 'This template cannot be used.' },
+    })
   })
   it('can be judged by the type before the classifier', async () => {
     const classify = () => ({ kind: 'permanent', code: 'mine', blame: 'operator' }) as const
@@ -109,7 +132,7 @@ describe('an error', () => {
     )
     expect(job).toMatchObject({ status: 'failed', userMessage: 'Ask your administrator.' })
   })
-  it('is judged by the built-in classifier when the type\'s own one throws', async () => {
+  it("is judged by the built-in classifier when the type's own one throws", async () => {
     const job = await runOnce(
       () => {
         throw new Error('x')
@@ -142,11 +165,14 @@ describe('an error', () => {
   it('asks to run again later without spending an attempt, even with a wait that is no wait', async () => {
     const waits = [0, -5, 1500, Number.NaN, Infinity]
     let runs = 0
-    const job = await runOnce((context) => {
-      expect(context.attempt).toBe(1)
-      if (runs < waits.length) throw new RetryAfter(waits[runs++]!)
-      return 'done'
-    }, { retry: { maxAttempts: 1 } })
+    const job = await runOnce(
+      (context) => {
+        expect(context.attempt).toBe(1)
+        if (runs < waits.length) throw new RetryAfter(waits[runs++]!)
+        return 'done'
+      },
+      { retry: { maxAttempts: 1 } },
+    )
     await queue.runFor('2s')
     expect(await job.result()).toBe('done')
     expect(runs).toBe(5)
@@ -157,12 +183,15 @@ describe('stage and progress', () => {
   it('are there for everybody to see while the handler runs', async () => {
     const shown = gate()
     const go = gate()
-    define(async (job) => {
-      job.progress(0.4)
-      await job.stage('rendering')
-      shown.open()
-      await go.opened
-    }, { stages: ['rendering', 'saving'] })
+    define(
+      async (job) => {
+        job.progress(0.4)
+        await job.stage('rendering')
+        shown.open()
+        await go.opened
+      },
+      { stages: ['rendering', 'saving'] },
+    )
     const job = await enqueue()
     const worker = work()
     await shown.opened
@@ -219,7 +248,11 @@ describe('log lines', () => {
   it('go to the logger and to the timeline', async () => {
     const job = await runOnce((context) => context.log.warn('slow', { ms: 5, odd: 1n }))
     expect(await job.events()).toMatchObject([{ kind: 'log', attempt: 1, message: 'slow' }])
-    expect(logged).toContainEqual({ level: 'warn', message: 'slow', facts: { ms: 5, odd: 1n, jobId: job.id, type: 'work', attempt: 1 } })
+    expect(logged).toContainEqual({
+      level: 'warn',
+      message: 'slow',
+      facts: { ms: 5, odd: 1n, jobId: job.id, type: 'work', attempt: 1 },
+    })
   })
   it('are bounded in the timeline, which says so', async () => {
     const job = await runOnce((context) => {
@@ -234,7 +267,9 @@ describe('log lines', () => {
 describe('a timeout', () => {
   it('aborts the signal with its reason, and counts as an attempt', async () => {
     const reasons: unknown[] = []
-    define(async (job) => stopped(job).catch((error: unknown) => (reasons.push(error), Promise.reject(new Error('gave up')))), { timeout: '20ms' })
+    define(async (job) => stopped(job).catch((error: unknown) => (reasons.push(error), Promise.reject(new Error('gave up')))), {
+      timeout: '20ms',
+    })
     const worker = work()
     const ended = next(worker, 'retrying')
     const job = await enqueue()
@@ -327,7 +362,9 @@ describe('a worker', () => {
     await enqueue()
     await queue.drain()
     expect(runs).toBe(1)
-    expect(await queue.list({ type: ['unknown'] })).toMatchObject(Array.from({ length: 3 }, () => ({ status: 'pending', attempts: 0 })))
+    expect(await queue.list({ type: ['unknown'] })).toMatchObject(
+      Array.from({ length: 3 }, () => ({ status: 'pending', attempts: 0 })),
+    )
   })
   it('hands back what it cannot finish in time when it stops, which spends no attempt', async () => {
     const started = gate()
@@ -432,13 +469,17 @@ describe('a worker', () => {
     await worker.stop()
     expect(logged.some(({ message }) => message.includes('listener of the worker threw'))).toBe(true)
   })
-  it.each([{ concurrency: 0 }, { concurrency: 1.5 }, { prefetch: -1 }, { lease: '10ms' }, { queues: [''] }, { pollInterval: '1' }])(
-    'refuses %j',
-    (options) => {
-      define(() => {})
-      expect(() => queue.work(options as never)).toThrow(expect.objectContaining({ name: 'JobtableError' }))
-    },
-  )
+  it.each([
+    { concurrency: 0 },
+    { concurrency: 1.5 },
+    { prefetch: -1 },
+    { lease: '10ms' },
+    { queues: [''] },
+    { pollInterval: '1' },
+  ])('refuses %j', (options) => {
+    define(() => {})
+    expect(() => queue.work(options as never)).toThrow(expect.objectContaining({ name: 'JobtableError' }))
+  })
 })
 
 describe('a result that is waited for', () => {

@@ -34,6 +34,16 @@ export interface Sql {
   run(sql: string, ...params: SqlValue[]): number
 }
 
+export interface WriteOptions {
+  /** Nobody in this process needs to hear of it. */
+  quiet?: boolean
+  /**
+   * It matters only as long as the process that writes it lives, so that it may be lost with it in a power cut: the commit
+   * does not wait for the disk, and the next one that does takes it along.
+   */
+  fleeting?: boolean
+}
+
 /** The longest that SQLite itself waits for a lock, and so stops the event loop. */
 const INNER_WAIT_MS = 10
 const LONGEST_PAUSE_MS = 40
@@ -105,15 +115,15 @@ export class Database {
   }
 
   /** Runs the work in one write transaction. It may run more than once: it must change nothing but the database. */
-  write<T>(work: (sql: Sql) => T, quiet?: 'quiet'): Promise<T> {
-    return this.#inLine(() => this.#transaction(this.#ready(), work, quiet))
+  write<T>(work: (sql: Sql) => T, options: WriteOptions = {}): Promise<T> {
+    return this.#inLine(() => this.#transaction(this.#ready(), work, options))
   }
 
   /** A write transaction that does not expect the tables to be there. */
   writeUnchecked<T>(work: (sql: Sql, exec: (sql: string) => void) => T): Promise<T> {
     return this.#inLine(() => {
       const connection = this.#open()
-      return this.#transaction(connection, (sql) => work(sql, (text) => connection.driver.exec(text)))
+      return this.#transaction(connection, (sql) => work(sql, (text) => connection.driver.exec(text)), {})
     })
   }
 
@@ -166,7 +176,19 @@ export class Database {
     }
   }
 
-  #transaction<T>(connection: Connection, work: (sql: Sql) => T, quiet?: 'quiet'): T {
+  #transaction<T>(connection: Connection, work: (sql: Sql) => T, { quiet, fleeting }: WriteOptions): T {
+    const relaxed = fleeting === true && this.#options.synchronous === 'full'
+    if (relaxed) connection.driver.exec('PRAGMA synchronous = normal')
+    try {
+      const answer = this.#commit(connection, work)
+      if (!quiet) this.onCommit()
+      return answer
+    } finally {
+      if (relaxed) connection.driver.exec('PRAGMA synchronous = full')
+    }
+  }
+
+  #commit<T>(connection: Connection, work: (sql: Sql) => T): T {
     connection.run('BEGIN IMMEDIATE')
     connection.now = this.#options.clock.now()
     let answer: T
@@ -177,7 +199,6 @@ export class Database {
       rollBack(connection)
       throw error
     }
-    if (!quiet) this.onCommit()
     this.#boundWal(connection)
     return answer
   }

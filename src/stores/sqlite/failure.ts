@@ -17,7 +17,7 @@ const CODES: Readonly<Record<number, string>> = {
 }
 
 /** The primary result code without its prefix, such as `BUSY`; undefined for an error that is not SQLite's. */
-export function sqliteCode(error: unknown): string | undefined {
+function sqliteCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined
   // node:sqlite carries the number, better-sqlite3 the extended name.
   if ('errcode' in error && typeof error.errcode === 'number') return CODES[error.errcode & 0xff] ?? 'ERROR'

@@ -1,8 +1,8 @@
 /** Retention. */
-import type { Retention } from '../../store.js'
+import type { PrunedJob, Retention } from '../../store.js'
 import type { Sql } from './database.js'
 
-export function prune(sql: Sql, retention: Retention, limit: number): { id: string; result: string | null }[] {
+export function prune(sql: Sql, retention: Retention, limit: number): PrunedJob[] {
   // Rows that somebody finished by hand may lack the time of it, which jobs_finished finds first.
   sql.run(
     `UPDATE jobs SET finished_at = updated_at
@@ -33,14 +33,17 @@ export function prune(sql: Sql, retention: Retention, limit: number): { id: stri
     sql.now - retention.canceledMs,
     limit,
   )
-  if (deleted.length > 0) {
-    sql.run(
-      // By job_events_job.
-      `DELETE FROM job_events WHERE job_id IN (SELECT value FROM json_each(?))`,
-      JSON.stringify(deleted.map(([id]) => id)),
-    )
-  }
-  return deleted.map(([id, result]) => ({ id: id as string, result: result as string | null }))
+  if (deleted.length === 0) return []
+  const jobs = new Map(
+    deleted.map(([id, result]) => [id, { id: id as string, result: result as string | null, files: [] as string[] }]),
+  )
+  const events = sql.all(
+    // By job_events_job.
+    `DELETE FROM job_events WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING job_id, kind, message`,
+    JSON.stringify([...jobs.keys()]),
+  )
+  for (const [id, kind, message] of events) if (kind === 'file') jobs.get(id)!.files.push(message as string)
+  return [...jobs.values()]
 }
 
 /** Whether there is anything to prune; takes no lock. */

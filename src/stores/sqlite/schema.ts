@@ -78,7 +78,7 @@ CREATE TABLE job_events (
   seq INTEGER PRIMARY KEY,
   job_id TEXT NOT NULL,
   at INTEGER NOT NULL,
-  -- stage, log, canceled, cancel_requested, repaired, handed_back
+  -- stage, log, file, canceled, cancel_requested, repaired, handed_back
   kind TEXT NOT NULL,
   -- The attempt that it belongs to, from 1.
   attempt INTEGER NOT NULL,
@@ -175,7 +175,7 @@ function refuseForeignTables(sql: Sql, path: string): void {
   const table = TABLES.find((name) => hasTable(sql, name))
   if (table === undefined) return
   throw new JobtableError(
-    'schema_missing',
+    'schema_conflict',
     `${path} has a table named ${table} that jobtable did not make: give jobtable a file of its own, or rename that table; nothing was changed`,
     { data: { path, table } },
   )

@@ -73,19 +73,23 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
         if (!alive) return { alive, jobs: [], nextDueInMs: null, settled: [] }
         if (!due || request.limit <= 0) return { alive, jobs: [], nextDueInMs, settled: [] }
       }
-      return database.write((sql) => {
-        const settled = settleAll(sql, settlements)
-        return { ...take(sql, request), settled }
-      })
+      // A claim lost in a power cut is a job that is pending again, which its loss would have made it too.
+      return database.write(
+        (sql) => {
+          const settled = settleAll(sql, settlements)
+          return { ...take(sql, request), settled }
+        },
+        { fleeting: settlements.length === 0 },
+      )
     },
 
     settle: async (settlements) => (settlements.length === 0 ? [] : database.write((sql) => settleAll(sql, settlements))),
-    report: async (reports) => (reports.length === 0 ? [] : database.write((sql) => reportAll(sql, reports))),
+    report: async (reports) => (reports.length === 0 ? [] : database.write((sql) => reportAll(sql, reports), { fleeting: true })),
 
     // Neither is news for this process's listeners.
-    register: (worker, leaseMs) => database.write((sql) => addWorker(sql, worker, leaseMs), 'quiet'),
-    heartbeat: (workerId, leaseMs) => database.write((sql) => beat(sql, workerId, leaseMs), 'quiet'),
-    retire: (workerId) => database.write((sql) => removeWorker(sql, workerId)),
+    register: (worker, leaseMs) => database.write((sql) => addWorker(sql, worker, leaseMs), { quiet: true, fleeting: true }),
+    heartbeat: (workerId, leaseMs) => database.write((sql) => beat(sql, workerId, leaseMs), { quiet: true, fleeting: true }),
+    retire: (workerId) => database.write((sql) => removeWorker(sql, workerId), { fleeting: true }),
 
     lost: async (limit) => {
       const { jobs, dead } = await database.read((sql) => ({ jobs: lostClaims(sql, limit), dead: hasDeadWorkers(sql) }))

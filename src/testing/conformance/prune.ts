@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { NewEvent } from '../../store.js'
 import { fence, idsOf, retrying, succeeded } from './bench.js'
 import { test, type TestGroup } from './suite.js'
 
@@ -33,6 +34,18 @@ export const pruneTests: TestGroup = {
           [other.id, null],
         ]),
       )
+    }),
+
+    test('the answer names the files that were noted in the timeline', async (bench) => {
+      const row = await bench.running()
+      const event = (message: string): NewEvent => ({ kind: 'file', attempt: 1, message, data: null })
+      await bench.store.report([
+        { ...fence(row), events: [event('a/1/x.pdf'), { ...event('no'), kind: 'log' }, event('a/1/y.pdf')] },
+      ])
+      await bench.settle(row, succeeded)
+      bench.clock.advance(1)
+      const [gone] = await bench.store.prune(AT_ONCE, 10)
+      assert.deepEqual(gone?.files.toSorted(), ['a/1/x.pdf', 'a/1/y.pdf'])
     }),
 
     test('unfinished jobs are never deleted, however old', async (bench) => {

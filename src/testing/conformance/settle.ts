@@ -197,6 +197,19 @@ export const settleTests: TestGroup = {
       assert.deepEqual(after.history, [])
     }),
 
+    test('of settlements of one job in one call, each is judged in its turn and by its own token', async (bench) => {
+      const failedFirst = await bench.running()
+      assert.deepEqual(await bench.store.settle([settling(failedFirst, failed()), settling(failedFirst, succeeded)]), [
+        'settled',
+        'lost',
+      ])
+      assert.equal((await bench.row(failedFirst.id)).status, 'failed')
+      const row = await bench.running()
+      const wrongFirst = [settling(row, succeeded, { token: 'wrong' }), settling(row, succeeded)]
+      assert.deepEqual(await bench.store.settle(wrongFirst), ['lost', 'settled'])
+      assert.equal((await bench.row(row.id)).status, 'succeeded')
+    }),
+
     test('another token changes nothing, however alike', async (bench) => {
       const row = await bench.running()
       for (const token of [`${row.claimToken} `, row.claimToken!.toUpperCase(), '', 'token', null]) {

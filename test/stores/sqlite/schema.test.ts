@@ -85,7 +85,7 @@ describe('migrations', () => {
     other.exec(`CREATE TABLE jobs (title TEXT); INSERT INTO jobs VALUES ('baker')`)
     const store = sqliteStore({ path: folder.file })
     await expect(store.migrate()).rejects.toMatchObject({
-      code: 'schema_missing',
+      code: 'schema_conflict',
       message: expect.stringContaining('a table named jobs that jobtable did not make') as string,
     })
     expect(other.prepare('SELECT * FROM jobs').all()).toEqual([['baker']])
@@ -186,7 +186,7 @@ describe('the table', () => {
     await store.insert([newJob({ id: 'a' })])
     connection().exec(`UPDATE jobs SET status = 'canceled'`)
     const retention = { succeededMs: 0, failedMs: 0, canceledMs: 0 }
-    expect(await store.prune(retention, 10)).toEqual([{ id: 'a', result: null }])
+    expect(await store.prune(retention, 10)).toEqual([{ id: 'a', result: null, files: [] }])
     await store.close()
   })
 })

@@ -28,7 +28,7 @@ export function temporaryFolder(): { folder: string; file: string; remove(): voi
   return { folder, file: join(folder, 'app.db'), remove: () => rmSync(folder, { recursive: true, force: true }) }
 }
 
-export function testClock(): { now(): number; advance(ms: number): void } {
+function testClock(): { now(): number; advance(ms: number): void } {
   let now = 1_700_000_000_000
   return { now: () => now, advance: (ms) => void (now += ms) }
 }
