@@ -5,7 +5,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { DEFAULT_MAX_DELAY_MS, exponential, nextRunAfter, type Backoff } from './backoff.js'
 import { parseDuration, type Duration } from './duration.js'
-import { JobtableError, type Classification } from './errors.js'
+import { JobtableError, type Classification, type ErrorCode } from './errors.js'
 import type { JobFile } from './files.js'
 import { prepareRule, type IdempotencyRule, type NoIdempotency, type Rule } from './idempotency.js'
 import type { JsonCheck } from './json.js'
@@ -55,6 +55,11 @@ export interface JobTypeOptions<Schema extends StandardSchemaV1, Idempotency, Re
   classify?: (error: unknown) => Classification | undefined
   /** What the end user reads for an error code, in place of the built-in words. */
   messages?: Messages
+  /**
+   * What the handler returns, as a schema: it types `job.result()` where the contract lives apart from its handler, and a
+   * result that does not fit fails the job. Without it the type comes from `run`.
+   */
+  result?: StandardSchemaV1<Result, Result>
   /** The handler. It can be given later, elsewhere, with `type.handle(...)`. */
   run?: Handler<StandardSchemaV1.InferOutput<Schema>, Result, Stage>
 }
@@ -96,8 +101,12 @@ export interface PreparedType {
   stages: readonly string[]
   classify: ((error: unknown) => Classification | undefined) | undefined
   messages: Messages | undefined
-  /** Checks a payload that has been through JSON; throws `payload_invalid`. A promise only where the schema is asynchronous. */
+  /**
+   * Check a payload that has been through JSON, and a handler's result; throw `payload_invalid` and `result_invalid`. A promise
+   * only where the schema is asynchronous.
+   */
   validate(payload: unknown): unknown
+  validateResult(result: unknown): unknown
   handler: Handler<unknown, unknown> | undefined
 }
 
@@ -115,7 +124,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
   if (!options.idempotency) {
     throw new JobtableError('config_invalid', `${name}: say idempotency: { key, onDuplicate }, or { none: 'the reason' }`)
   }
-  const { timeout = DEFAULT_TIMEOUT, stages = [] } = options
+  const { timeout = DEFAULT_TIMEOUT, stages = [], result } = options
   return {
     name,
     queue: checkQueue(options.queue ?? DEFAULT_QUEUE),
@@ -126,7 +135,8 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
     stages,
     classify: options.classify,
     messages: options.messages,
-    validate: (payload) => validate(name, options.payload, payload),
+    validate: (payload) => validate(options.payload, payload, `the payload of ${name}`, 'payload_invalid'),
+    validateResult: (value) => (result ? validate(result, value, `the result of ${name}`, 'result_invalid') : value),
     handler: options.run,
   }
 }
@@ -171,15 +181,17 @@ export function checkQueue(queue: string): string {
   )
 }
 
-function validate(name: string, schema: StandardSchemaV1, payload: unknown): unknown {
-  const checked = schema['~standard'].validate(payload)
-  return checked instanceof Promise ? checked.then((result) => output(name, result)) : output(name, checked)
+type InvalidCode = ErrorCode & ('payload_invalid' | 'result_invalid')
+
+function validate(schema: StandardSchemaV1, value: unknown, what: string, code: InvalidCode): unknown {
+  const checked = schema['~standard'].validate(value)
+  return checked instanceof Promise ? checked.then((result) => output(result, what, code)) : output(checked, what, code)
 }
 
-function output(name: string, result: StandardSchemaV1.Result<unknown>): unknown {
+function output(result: StandardSchemaV1.Result<unknown>, what: string, code: InvalidCode): unknown {
   if (!result.issues) return result.value
   const problems = result.issues.slice(0, 5).map((issue) => `${pathOf(issue)}: ${issue.message}`)
-  throw new JobtableError('payload_invalid', `the payload of ${name} is invalid: ${problems.join('; ')}`, {
+  throw new JobtableError(code, `${what} is invalid: ${problems.join('; ')}`, {
     data: { paths: result.issues.map(pathOf), issues: result.issues },
   })
 }

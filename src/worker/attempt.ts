@@ -107,8 +107,9 @@ export class Attempt implements JobContext<unknown>, Reporter {
     let outcome: Outcome
     try {
       this.payload = await this.#readPayload()
-      const result = await this.preparedType.handler!(this)
+      const returned = await this.preparedType.handler!(this)
       this.#handlerReturned = true
+      const result = await this.preparedType.validateResult(returned)
       outcome = { type: 'succeeded', result: encodeResult(this.type, result) }
     } catch (error) {
       outcome = this.#outcomeOf(error)

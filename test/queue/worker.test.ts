@@ -66,6 +66,11 @@ describe('a handler', () => {
       expect(runs).toBe(1)
     }
   })
+  it('fails for good when it returns what its contract does not say', async () => {
+    const job = await runOnce(() => ({ words: 'many' }), { result: z.object({ words: z.number() }) })
+    expect(job).toMatchObject({ status: 'failed', attempts: 1, lastError: expect.stringContaining('$.words') as string })
+    expect(job.history).toMatchObject([{ kind: 'permanent', code: 'result_invalid', blame: 'developer' }])
+  })
   it('does not run on a payload that its schema refuses; the job fails at once and says why', async () => {
     let runs = 0
     define(() => void runs++)
