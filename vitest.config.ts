@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
@@ -18,6 +19,8 @@ export default defineConfig({
     environment: 'node',
     // Tests send signals, load native modules and start processes of their own: each file gets a process.
     pool: 'forks',
+    // Many tests wait for processes that they have started: one file more than there are cores keeps these busy.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     coverage: {

@@ -26,7 +26,6 @@ export type ErrorCode =
   | 'store_read_only'
   | 'store_unavailable'
   | 'type_defined_twice'
-  | 'type_unknown'
   | 'wait_timeout'
 
 export interface ErrorDetails {

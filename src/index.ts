@@ -2,14 +2,14 @@ export { jobtable, Queue, type EnqueueResult, type JobType, type QueueOptions, t
 export { Job } from './job.js'
 export { JobFile, localFiles, type FileContent, type FileDescription, type FileStore } from './files.js'
 export type { EnqueueOptions, NamedEnqueueOptions } from './producer.js'
-export type { Handler, JobTypeOptions, RetryOptions } from './job-type.js'
+export type { Handler, JobTypeOptions, PreparedType, RetryOptions } from './job-type.js'
 export type { IdempotencyRule, KeyPart, NoIdempotency, OnDuplicate } from './idempotency.js'
 export type { JobContext, JobLog } from './worker/context.js'
-export type { WorkerEvents, WorkerOptions } from './worker/options.js'
-export { Worker } from './worker/worker.js'
+export type { AttemptFacts, WorkerEvents, WorkerOptions } from './worker/options.js'
+export type { Worker } from './worker/worker.js'
 export { nextRunAfter, type Backoff } from './backoff.js'
 export { classify } from './classify/index.js'
-export { userMessage, type Messages } from './messages.js'
+export { userMessage, type Locale, type Messages } from './messages.js'
 export { maskPayload, maskSecrets } from './mask.js'
 export type { Duration } from './duration.js'
 export type { Logger } from './logger.js'
@@ -24,5 +24,28 @@ export {
   type ErrorKind,
 } from './errors.js'
 export { PermanentError, RetryAfter, TransientError, type HandlerErrorDetails } from './handler-errors.js'
-export { STATUSES, type HistoryEntry, type Status } from './transition.js'
-export type { CountRow, Finding, JobEvent, JobFilter, Store, WorkerRow } from './store.js'
+export { MAX_HISTORY, STATUSES, type FinalStatus, type HistoryEntry, type Settlement, type Status } from './transition.js'
+export type {
+  ClaimRequest,
+  ClaimResult,
+  CountRow,
+  EventKind,
+  Fence,
+  FencedSettlement,
+  Finding,
+  HeartbeatReply,
+  InsertOutcome,
+  JobEvent,
+  JobFilter,
+  JobRow,
+  NewEvent,
+  NewJob,
+  Overview,
+  PrunedJob,
+  Report,
+  Retention,
+  SettleOutcome,
+  Store,
+  WorkerInfo,
+  WorkerRow,
+} from './store.js'

@@ -63,7 +63,7 @@ export class Job<Result = unknown> {
   get progress(): number | null {
     return this.#row.progress
   }
-  /** For whoever ordered the job: what became of it, in words. Null while nothing went wrong. */
+  /** What to tell whoever ordered the job, once it has failed. Null in every other state. */
   get userMessage(): string | null {
     return this.#row.userMessage
   }

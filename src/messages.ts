@@ -10,8 +10,8 @@ export type Locale = 'en' | 'zh'
 /** Messages of a job type, by code: one text for both languages, or a text for each. They go before the built-in ones. */
 export type Messages = Readonly<Record<string, string | Partial<Record<Locale, string>>>>
 
-/** Codes that a job has by itself, beside those of `classify`. */
-type JobCode = 'attempts_exhausted' | 'worker_lost'
+/** The code that a job has by itself, beside those of `classify`. */
+type JobCode = 'worker_lost'
 
 type Text = Readonly<Record<Locale, string>>
 
@@ -33,9 +33,9 @@ const OUR_SIDE = text(
 const OUR_SIDE_LATER = text('There is a problem on our side. Please try again later.', '我们这边出现了问题，请稍后再试。')
 const NOT_ACCEPTED = text(
   'This could not be processed as it is. Please check what you entered and try again.',
-  '无法处理当前内容，请检查您填写的内容后重试。',
+  '提交的内容无法处理，请检查后重试。',
 )
-const STOPPED = text('This was stopped before it finished. You can start it again.', '任务在完成前被中断，您可以重新开始。')
+const STOPPED = text('This was stopped before it finished. You can start it again.', '任务未完成就已停止，您可以重新发起。')
 
 const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   aborted: STOPPED,
@@ -43,7 +43,6 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
     'Access to your account has ended. Please connect the account again.',
     '您的账号授权已失效，请重新连接账号。',
   ),
-  attempts_exhausted: text('We tried several times without success. Please try again later.', '多次尝试后仍未成功，请稍后再试。'),
   canceled: text('This was canceled. You can start it again at any time.', '任务已取消，您可以随时重新开始。'),
   card_declined: text(
     'The payment was declined. Please use another card or contact your bank.',
@@ -51,7 +50,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   ),
   conflict: text(
     'This was changed or in use elsewhere at the same time. Please look at the latest version and try again.',
-    '内容正在别处被使用或已被修改，请查看最新内容后重试。',
+    '内容已在别处被修改或正被占用，请查看最新内容后重试。',
   ),
   connection_lost: text(
     'The connection broke before we had an answer. Please check whether it is done before you try again.',
@@ -60,7 +59,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   connection_refused: NETWORK,
   content_refused: text(
     'This content is not accepted by the service. Please change it and try again.',
-    '该内容未被服务接受，请修改后重试。',
+    '该内容不符合服务方的要求，请修改后重试。',
   ),
   credentials_expired: OUR_SIDE_LATER,
   database_conflict: LATER,
@@ -74,7 +73,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   ),
   forbidden: text(
     'This is not permitted. Please ask for access or contact support.',
-    '没有进行此操作的权限，请申请权限或联系客服。',
+    '您没有执行此操作的权限，请申请权限或联系客服。',
   ),
   idempotency_conflict: OUR_SIDE,
   invalid_request: NOT_ACCEPTED,
@@ -90,11 +89,11 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
     'This could not be completed. Please contact support if you need help.',
     '任务无法完成。如需帮助，请联系客服。',
   ),
-  provider_error: text('A service we need has a problem. Please try again later.', '所需的服务出现问题，请稍后再试。'),
+  provider_error: text('A service we need has a problem. Please try again later.', '相关服务出现问题，请稍后再试。'),
   provider_unavailable: LATER,
   quota_exhausted: text(
     'The usage limit has been reached. Please contact support to go on.',
-    '使用额度已用完，如需继续使用，请联系客服。',
+    '额度已用完，如需继续使用，请联系客服。',
   ),
   rate_limited: text('There are many requests right now. Please try again in a few minutes.', '当前请求较多，请过几分钟再试。'),
   recipient_refused: text(
@@ -110,7 +109,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   ),
   superseded: text(
     'A newer request has taken the place of this one. You need do nothing.',
-    '已由更新的请求代替，您无需任何操作。',
+    '已被较新的请求取代，您无需任何操作。',
   ),
   timeout: text(
     'This took too long. Please check whether it is done before you try again.',
@@ -118,13 +117,13 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   ),
   tls_invalid: OUR_SIDE,
   too_large: text('This is too large. Please make it smaller or split it and try again.', '内容过大，请缩小或拆分后重试。'),
-  transient: text('There was a problem that should pass. Please try again later.', '遇到暂时的问题，请稍后再试。'),
+  transient: text('There was a problem that should pass. Please try again later.', '遇到临时问题，请稍后再试。'),
   unauthorized: OUR_SIDE,
   unknown: GENERAL,
   validation_failed: NOT_ACCEPTED,
   worker_lost: text(
-    'This was interrupted several times and has been stopped. Please try again later.',
-    '任务多次被中断，现已停止，请稍后再试。',
+    'This was interrupted and has been stopped. Please check whether it is done before you try again.',
+    '任务被中断，现已停止。重试之前，请先确认操作是否已经完成。',
   ),
 }
 

@@ -8,7 +8,7 @@ export function explain(job: JobRow, overview: Overview): string {
     case 'running':
       return explainRunning(job, overview)
     case 'succeeded':
-      return `It has succeeded at ${iso(job.finishedAt)} and is over.`
+      return `It succeeded at ${iso(job.finishedAt)} and is over.`
     case 'canceled':
       return `It was canceled at ${iso(job.finishedAt)}; "retry" makes it pending again.`
     case 'failed':
@@ -36,7 +36,11 @@ function explainFailed(job: JobRow): string {
   if (job.supersededBy !== null) return `It has failed, and the newer job ${job.supersededBy} has taken its place.`
   const newest = job.history.at(-1)
   const spent = job.maxAttempts !== null && job.attempts >= job.maxAttempts && newest?.kind !== 'permanent'
-  const reason = spent ? `all ${job.maxAttempts} attempts are used up, the last one with` : 'its error is not worth a retry:'
+  const reason = spent
+    ? `all ${job.maxAttempts} attempts are used up, the last one with`
+    : newest?.kind === 'permanent'
+      ? 'its error is not worth a retry:'
+      : `errors of this kind are retried a few times only, and it has been tried ${job.attempts} times, the last one with`
   return `It has failed: ${reason} ${newest?.code ?? 'unknown'}: ${job.lastError ?? 'no reason was recorded'}. "retry" makes it pending again.`
 }
 

@@ -106,6 +106,7 @@ class Model implements ModelStore {
   async insert(jobs: readonly NewJob[]): Promise<InsertOutcome[]> {
     this.#open()
     const now = this.#clock.now()
+    for (const job of jobs) JSON.parse(job.payload)
     const outcomes = jobs.map((job) => this.#insertOne(job, now))
     this.#changed()
     return outcomes

@@ -25,8 +25,8 @@ export interface JobContext<Payload, Stage extends string = string> {
   readonly traceContext: string | null
   readonly createdAt: Date
   /**
-   * Aborted when the handler should stop; `reason` is a `JobAborted` whose own `reason` says why: `canceled`, `timeout`, `lease_lost`,
-   * `shutdown` or `superseded`. Pass it on to whatever takes a signal.
+   * Aborted when the handler should stop; `reason` is a `JobAborted` whose own `reason` says why: `canceled`, `timeout`, `lease_lost` or
+   * `shutdown`. Pass it on to whatever takes a signal.
    */
   readonly signal: AbortSignal
   readonly log: JobLog

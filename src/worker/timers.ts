@@ -27,6 +27,7 @@ export class Timers {
 
   /** Resolves after `ms`, or when everything is closed. */
   sleep(ms: number): Promise<void> {
+    if (this.#closed) return Promise.resolve()
     return new Promise((resolve) => {
       const end = (): void => {
         clearTimeout(timer)

@@ -118,7 +118,7 @@ describe("jobtable's own errors", () => {
     ['a lost lease ends the work', jobtable('lease_lost'), canceled('lease_lost', 'operator')],
     ['another job that failed is permanent', jobtable('job_failed'), permanent('permanent', 'developer')],
     ['a wait that was too long may be tried again', jobtable('wait_timeout'), transient('transient', 'operator')],
-    ['a type that nobody defined is permanent', jobtable('type_unknown'), permanent('misconfigured', 'developer')],
+    ['a type that nobody defined is permanent', jobtable('type_defined_twice'), permanent('misconfigured', 'developer')],
     [
       'JobAborted without its signal counts by its reason',
       () => Promise.reject(new JobAborted('shutdown', 'm')),

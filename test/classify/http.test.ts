@@ -25,6 +25,18 @@ import {
   type Row,
 } from './support.js'
 
+/** Both addresses of a host refuse, which Node tells by an error of errors. */
+async function refusedAtBoth(): Promise<unknown> {
+  const { port } = await refusing()
+  const both = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 as const }))
+  try {
+    return await axios.get(`http://both.test:${port}`, { lookup: (_host, _options, done) => done(null, both) })
+  } catch (error) {
+    expect((error as Error).name).toBe('AggregateError')
+    throw error
+  }
+}
+
 const refused = transient('connection_refused', 'provider')
 const noSuchHost = transient('dns_failed', 'operator', { maxRetries: 3 })
 const lost = unknownOutcome('connection_lost', 'provider')
@@ -202,8 +214,8 @@ describe('axios', () => {
   rows([
     ['a refused connection is transient, whatever the name of the error', () => post(refusing()), refused],
     [
-      'a refused connection to both addresses of localhost is transient',
-      async () => axios.get(`http://localhost:${(await refusing()).port}`),
+      'a refused connection to both addresses of a host, named AggregateError, is transient',
+      async () => refusedAtBoth(),
       refused,
     ],
     ['a host that is not found is retried at most 3 times', () => axios.get(`http://${NO_SUCH_HOST}`), noSuchHost],

@@ -3,7 +3,7 @@ import { CODES } from '../../src/classify/index.js'
 import { userMessage } from '../../src/messages.js'
 
 const general = { en: userMessage('no_such_code', 'en'), zh: userMessage('no_such_code', 'zh') }
-const codes = [...Object.keys(CODES), 'attempts_exhausted', 'worker_lost']
+const codes = [...Object.keys(CODES), 'worker_lost']
 
 describe('userMessage', () => {
   test.each(codes)('has a text for %s in English and Chinese, free of technical words', (code) => {

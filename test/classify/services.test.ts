@@ -1,4 +1,4 @@
-import { GetObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import { GetObjectCommand, PutObjectCommand, S3Client, S3ServiceException } from '@aws-sdk/client-s3'
 import { Gaxios, type GaxiosOptions } from 'gaxios'
 import Stripe from 'stripe'
 import { describe } from 'vitest'
@@ -196,14 +196,13 @@ describe('S3', () => {
 })
 
 /** What the generated client of a service makes of an error whose model carries the retryable trait. */
-function modelled(retryable: object): Error {
-  const metadata = { httpStatusCode: 400, attempts: 1 }
-  return Object.assign(new Error('m'), {
+function modelled(retryable: { throttling?: boolean }): Error {
+  const error = new S3ServiceException({
     name: 'SomeServiceException',
     $fault: 'client',
-    $metadata: metadata,
-    $retryable: retryable,
+    $metadata: { httpStatusCode: 400, attempts: 1 },
   })
+  return Object.assign(error, { $retryable: retryable })
 }
 
 describe('Google', () => {

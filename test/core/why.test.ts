@@ -76,7 +76,7 @@ describe('why a job is not running', () => {
     ],
     ['lease over', { status: 'running', lockedBy: 'w1', lockedAt: now }, [worker(lost)], 'The lease of its worker w1 ran out'],
     ['worker gone', { status: 'running', lockedBy: 'w9', lockedAt: now }, undefined, 'its worker w9 is gone'],
-    ['succeeded', { status: 'succeeded', finishedAt: now }, undefined, 'It has succeeded at 2030-01-01T12:00:00.000Z'],
+    ['succeeded', { status: 'succeeded', finishedAt: now }, undefined, 'It succeeded at 2030-01-01T12:00:00.000Z'],
     ['canceled', { status: 'canceled', finishedAt: now }, undefined, 'It was canceled at'],
     ['superseded', { status: 'failed', supersededBy: 'j2' }, undefined, 'the newer job j2 has taken its place'],
     ['a date beyond dates', { runAfter: 9e15 }, undefined, 'it may run at (unknown)'],
@@ -91,6 +91,10 @@ describe('why a job is not running', () => {
     const spent = { ...entry, kind: 'transient', code: 'timeout' } as const
     expect(why({ status: 'failed', attempts: 5, lastError: 'slow', history: [spent] })).toContain(
       'all 5 attempts are used up, the last one with timeout: slow',
+    )
+    const odd = { ...entry, kind: 'transient', code: 'unknown' } as const
+    expect(why({ status: 'failed', attempts: 3, lastError: 'odd', history: [odd] })).toContain(
+      'it has been tried 3 times, the last one with unknown: odd',
     )
     expect(why({ status: 'failed' })).toContain('no reason was recorded')
   })

@@ -440,6 +440,16 @@ describe('a worker', () => {
     expect(runs).toBe(100)
     expect(timers()).toBeLessThanOrEqual(before)
   })
+  it('leaves no timer behind when it is told to stop again after it has stopped', async () => {
+    define(() => {})
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+    const worker = work()
+    await worker.ready()
+    await worker.stop()
+    const before = timers()
+    await worker.stop()
+    expect(timers()).toBe(before)
+  })
   it('abandons its jobs when its lease has run out, and runs them again under a new name', async () => {
     const attempts: number[] = []
     const reasons: unknown[] = []

@@ -156,6 +156,13 @@ export const insertTests: TestGroup = {
       )
     }),
 
+    test('a call that cannot insert one of its jobs inserts none, and the store goes on', async (bench) => {
+      await assert.rejects(bench.store.insert([bench.job(), bench.job({ payload: 'no JSON' })]))
+      assert.equal(await bench.store.count({}), 0)
+      await bench.insert({})
+      assert.equal(await bench.store.count({}), 1)
+    }),
+
     test('an empty call of any kind is answered with an empty list', async (bench) => {
       const { store } = bench
       assert.deepEqual(await store.insert([]), [])

@@ -113,14 +113,4 @@ describe.each(PRESENT)('%s', (driver) => {
     await expect(store.migrate()).rejects.toMatchObject({ code: 'store_corrupt' })
     await store.close()
   })
-
-  it('an error in the middle of a transaction undoes all of it and leaves the store usable', async () => {
-    const store = sqliteStore({ path: folder.file, driver })
-    await store.migrate()
-    await expect(store.insert([newJob(), newJob({ payload: 'no JSON' })])).rejects.toThrow(/constraint/i)
-    expect(await store.count({})).toBe(0)
-    await store.insert([newJob()])
-    expect(await store.count({})).toBe(1)
-    await store.close()
-  })
 })

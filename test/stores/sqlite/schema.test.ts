@@ -24,18 +24,6 @@ async function readyProcesses(count: number): Promise<ChildProcess[]> {
 }
 
 describe('migrations', () => {
-  it('ten processes that start at once migrate once, and all of them go on', { timeout: 120_000 }, async () => {
-    const children = await readyProcesses(10)
-    const answers = children.map(async (child) => {
-      const message = once(child, 'message')
-      child.send('go')
-      return (await message)[0] as { from: number; to: number }
-    })
-    const migrations = await Promise.all(answers)
-    expect(migrations.filter(({ from, to }) => from !== to)).toHaveLength(1)
-    expect(new Set(migrations.map(({ to }) => to)).size).toBe(1)
-  })
-
   it(
     'a process killed while it migrates leaves all or nothing, and the next start needs no help',
     { timeout: 120_000 },
