@@ -54,7 +54,7 @@ function checkCommand(command: string, files: ReadonlySet<string>): string | und
   const [program = '', ...args] = command.split(/\s+/)
   if (FOREIGN.has(program)) return undefined
   if (program === 'npm') return checkNpm(args)
-  if (program === 'jobtable') return checkJobtable(args)
+  if (program === 'jobtable' || program === 'node_modules/.bin/jobtable') return checkJobtable(args)
   if (program === 'npx' && args[0] === 'jobtable') return checkJobtable(args.slice(1))
   if (program === 'node' || (program === 'npx' && args[0] === 'tsx'))
     return checkFile(

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { z } from 'zod'
 import { PermanentError, RetryAfter, TransientError } from '../../src/index.js'
 import { startChild } from './support/child.js'
 import { gate, place, recordingLog, until, untilStatus } from './support/place.js'
-import { defineTypes } from './support/types.js'
+import { anything, defineTypes } from './support/types.js'
 
-const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
 const OVER = ['succeeded', 'failed', 'canceled'] as const
 
 describe('R104: a job whose cancellation was asked for', () => {

@@ -1,11 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { z } from 'zod'
 import { JobtableError, TransientError, type Job, type Queue } from '../../src/index.js'
 import { testQueue } from '../../src/testing/index.js'
 import { changed, gate, place, recordingLog, until, untilStatus } from './support/place.js'
-
-const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
+import { anything } from './support/types.js'
 
 /** Stored text that a reader can rely on: bounded, well-formed, and parsed by everybody. */
 function expectReadable(job: Job): void {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { JobRow, Store } from '../../src/store.js'
 import { ClaimLoop } from '../../src/worker/loop.js'
@@ -182,7 +181,7 @@ describe('with processes', { timeout: 90_000 }, () => {
     const { job } = await types.act.enqueue({ name: 'asleep', ms: 1_500 })
     await child.saw('started', { id: job.id })
     await child.freeze()
-    await sleep(3_000)
+    await until('its lease has run out', async () => (await queue.stats()).workers[0]!.leaseUntil < Date.now())
     child.thaw()
     expect(await job.result({ timeout: '20s' })).toBe('asleep')
     const later = await types.act.enqueue({ name: 'later', ms: 0 })

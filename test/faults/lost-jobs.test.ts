@@ -1,8 +1,6 @@
 import { expect, it } from 'vitest'
-import { z } from 'zod'
 import { place } from './support/place.js'
-
-const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
+import { anything } from './support/types.js'
 
 it('R007: a worker leaves the jobs of a type that it does not know as they are, and the queue says so', async () => {
   const { queue } = place().clockQueue()

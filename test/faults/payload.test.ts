@@ -1,12 +1,10 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { z } from 'zod'
 import { PermanentError } from '../../src/index.js'
 import { MAX_DEPTH } from '../../src/json.js'
 import { MAX_MESSAGE_BYTES } from '../../src/classify/describe.js'
 import { testQueue, type TestQueue } from '../../src/testing/index.js'
 import { place } from './support/place.js'
-
-const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
+import { anything } from './support/types.js'
 
 function fresh(): TestQueue {
   const queue = testQueue()

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { JobContext } from '../../src/index.js'
-import { changed, place, recordingLog, until } from './support/place.js'
+import { gate, changed, place, recordingLog, until } from './support/place.js'
 
 const payload = z.object({ key: z.string() })
 const idempotency = { key: ['key'], onDuplicate: 'return_previous_result' } as const
@@ -80,6 +80,7 @@ it(
     })
     let runs = 0
     let flooded = 0
+    const stored = gate()
     const type = queue.define('encode', {
       payload,
       idempotency,
@@ -90,7 +91,7 @@ it(
           if (i % 50 === 0) await sleep(10)
         }
         flooded = performance.now()
-        await sleep(2_000)
+        await stored.opened
       },
     })
     const { job } = await type.enqueue({ key: 'film' })
@@ -102,6 +103,7 @@ it(
       (await job.refresh()).progress === 1 ? performance.now() : 0,
     )
     expect(last - flooded).toBeLessThan(1_000)
+    stored.open()
     await job.result()
     const seconds = (flooded - writes[0]!.at) / 1_000
     expect(writes.length).toBeLessThanOrEqual(20 * seconds + 2)

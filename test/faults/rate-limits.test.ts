@@ -1,11 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { z } from 'zod'
 import { RetryAfter } from '../../src/index.js'
 import { changed, place, until, untilStatus } from './support/place.js'
-import { defineTypes } from './support/types.js'
-
-const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
+import { anything, defineTypes } from './support/types.js'
 
 it.each([
   [0, 0],

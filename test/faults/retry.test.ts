@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { z } from 'zod'
 import { TransientError, type Backoff } from '../../src/index.js'
 import { delayAfter, exponential } from '../../src/backoff.js'
 import { place, recordingLog } from './support/place.js'
+import { anything } from './support/types.js'
 
-const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
 const alwaysThrows = (): never => {
   throw new TransientError('told to')
 }

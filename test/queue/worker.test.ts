@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { JobAborted, PermanentError, RetryAfter, type JobContext, type Worker, type WorkerOptions } from '../../src/index.js'
 import type { Logger } from '../../src/logger.js'
+import { newJob } from '../../src/testing/new-job.js'
 import { testQueue, type TestQueue } from '../../src/testing/test-queue.js'
 
 let queue: TestQueue
@@ -38,6 +39,17 @@ const stopped = (job: { signal: AbortSignal }) =>
 const next = (worker: Worker, event: 'succeeded' | 'retrying' | 'failed' | 'canceled' | 'lease_lost') =>
   new Promise<{ id: string }>((resolve) => worker.on(event, resolve))
 const work = (options: WorkerOptions = {}) => queue.work({ concurrency: 2, ...options })
+
+/** A job that runs, in a handler that hears nothing until it is told to end. */
+async function deaf() {
+  const started = gate()
+  const late = gate()
+  define(() => (started.open(), late.opened))
+  const worker = work()
+  const job = await enqueue()
+  await started.opened
+  return { worker, job, end: () => late.open() }
+}
 
 describe('a handler', () => {
   it('is given its job', async () => {
@@ -76,16 +88,7 @@ describe('a handler', () => {
     define(() => void runs++)
     const store = await queue.open()
     const row = (await queue.enqueue('other', {})).job
-    const [outcome] = await store.insert([
-      {
-        ...({ id: 'bad', type: 'work', queue: 'default', payload: '{"n":"x"}', priority: 0, maxAttempts: null } as const),
-        runAfter: { delayMs: 0 },
-        idempotencyKey: null,
-        fingerprint: null,
-        traceContext: null,
-        supersedes: null,
-      },
-    ])
+    const [outcome] = await store.insert([newJob({ id: 'bad', type: 'work', payload: '{"n":"x"}' })])
     expect([outcome!.type, row.status]).toEqual(['inserted', 'pending'])
     await queue.drain()
     expect((await queue.get('bad'))!.toJSON()).toMatchObject({
@@ -388,29 +391,19 @@ describe('a worker', () => {
     expect((await queue.stats()).workers).toEqual([])
   })
   it('hands back a job whose handler ignores the shutdown', async () => {
-    const started = gate()
-    const late = gate()
-    define(() => (started.open(), late.opened))
-    const worker = work()
-    const job = await enqueue()
-    await started.opened
+    const { worker, job, end } = await deaf()
     await worker.stop({ timeout: '10ms' })
     expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 0, lockedBy: null })
-    late.open()
+    end()
   })
   it('stops sooner when a second call asks for it, and the timeline tells of the hand-back', async () => {
-    const started = gate()
-    const late = gate()
-    define(() => (started.open(), late.opened))
-    const worker = work()
-    const job = await enqueue()
-    await started.opened
+    const { worker, job, end } = await deaf()
     const stopping = worker.stop({ timeout: '1h' })
     await worker.stop({ timeout: '0ms' })
     await stopping
     expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 0 })
     expect((await job.events()).map(({ kind }) => kind)).toEqual(['handed_back'])
-    late.open()
+    end()
   })
   it('lets running jobs end when it stops', async () => {
     const started = gate()

@@ -14,6 +14,7 @@ import type {
 } from '../../store.js'
 import type { HistoryEntry, Settlement } from '../../transition.js'
 import type { RawColumns } from '../model-rules.js'
+import { newJob } from '../new-job.js'
 import { startChild, type Child } from './process.js'
 import type { OpenedStore, StoreHarness, TestClock } from './suite.js'
 
@@ -82,20 +83,7 @@ export class Bench {
   }
 
   job(columns: Partial<NewJob> = {}): NewJob {
-    return {
-      id: this.id(),
-      type: 'mail',
-      queue: 'default',
-      payload: '{"to":"ann"}',
-      priority: 0,
-      maxAttempts: null,
-      runAfter: { delayMs: 0 },
-      idempotencyKey: null,
-      fingerprint: null,
-      traceContext: null,
-      supersedes: null,
-      ...columns,
-    }
+    return newJob({ id: this.id(), ...columns })
   }
 
   /** Inserts jobs that nothing stands against. */

@@ -4,6 +4,9 @@ import { z } from 'zod'
 import { TransientError, type JobContext, type JobType, type Queue } from '../../../src/index.js'
 import type { Act } from './messages.js'
 
+/** A type without a say of its own. */
+export const anything = { payload: z.unknown(), idempotency: { none: 'each one is another case' } } as const
+
 /** Who wants to know what a handler does. */
 export interface Witness {
   started(job: JobContext<{ name: string }>): void

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openDriver } from '../../../src/stores/sqlite/driver.js'
 import { sqliteStore } from '../../../src/stores/sqlite/index.js'
-import { PRESENT, newJob, openStore, temporaryFolder } from './support.js'
+import { newJob } from '../../../src/testing/new-job.js'
+import { PRESENT, openStore, temporaryFolder } from './support.js'
 
 describe.each(PRESENT)('%s', (driver) => {
   let folder: ReturnType<typeof temporaryFolder>

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Driver, SqlRow, SqlValue } from '../../../src/stores/sqlite/driver.js'
-import { newJob, openStore } from './support.js'
+import { newJob } from '../../../src/testing/new-job.js'
+import { openStore } from './support.js'
 
 /** The connection, noting the text of every statement it prepares. */
 function noting(connection: Driver, change: (sql: string) => string = (sql) => sql): Set<string> {

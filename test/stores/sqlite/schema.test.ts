@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openDriver } from '../../../src/stores/sqlite/driver.js'
 import { sqliteStore } from '../../../src/stores/sqlite/index.js'
-import { PRESENT, newJob, openStore, temporaryFolder } from './support.js'
+import { newJob } from '../../../src/testing/new-job.js'
+import { PRESENT, openStore, temporaryFolder } from './support.js'
 
 const MIGRATE = new URL('migrate-process.ts', import.meta.url).pathname
 const [driver] = PRESENT

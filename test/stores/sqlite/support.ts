@@ -1,11 +1,10 @@
 /** Which drivers this Node has, and databases to test with. */
-import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openDriver, type Driver, type DriverName } from '../../../src/stores/sqlite/driver.js'
 import { sqliteStore, type SqliteStoreOptions } from '../../../src/stores/sqlite/index.js'
-import type { NewJob, Store } from '../../../src/store.js'
+import type { Store } from '../../../src/store.js'
 import type { OpenedStore, RawColumns } from '../../../src/testing/index.js'
 
 export const DRIVERS: readonly DriverName[] = ['node:sqlite', 'better-sqlite3']
@@ -31,23 +30,6 @@ export function temporaryFolder(): { folder: string; file: string; remove(): voi
 function testClock(): { now(): number; advance(ms: number): void } {
   let now = 1_700_000_000_000
   return { now: () => now, advance: (ms) => void (now += ms) }
-}
-
-export function newJob(columns: Partial<NewJob> = {}): NewJob {
-  return {
-    id: randomUUID(),
-    type: 'mail',
-    queue: 'default',
-    payload: '{"to":"ann"}',
-    priority: 0,
-    maxAttempts: null,
-    runAfter: { delayMs: 0 },
-    idempotencyKey: null,
-    fingerprint: null,
-    traceContext: null,
-    supersedes: null,
-    ...columns,
-  }
 }
 
 /** A store together with its present connection, which tests look into. */

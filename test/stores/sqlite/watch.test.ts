@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Driver } from '../../../src/stores/sqlite/driver.js'
 import { sqliteStore } from '../../../src/stores/sqlite/index.js'
-import { PRESENT, newJob, openStore, temporaryFolder } from './support.js'
+import { newJob } from '../../../src/testing/new-job.js'
+import { PRESENT, openStore, temporaryFolder } from './support.js'
 
 describe.each(PRESENT)('%s', (driver) => {
   let folder: ReturnType<typeof temporaryFolder>
