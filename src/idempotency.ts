@@ -22,17 +22,27 @@ export type OnDuplicate = 'return_existing_file' | 'return_previous_result' | 'i
 
 export type KeyPart = string | number | boolean
 
-export interface IdempotencyRule<Payload, Mode extends OnDuplicate = OnDuplicate> {
-  /** The payload's fields that make the key, or a function that returns its parts. */
-  key: readonly (keyof Payload & string)[] | ((payload: Payload) => readonly KeyPart[])
+/** The fields that a key can be made of: those that hold a text, a number or a boolean, or nothing. */
+export type KeyField<Payload> = unknown extends Payload
+  ? string
+  : {
+      [K in keyof Payload & string]-?: unknown extends Payload[K] ? K : Exclude<Payload[K], undefined> extends KeyPart ? K : never
+    }[keyof Payload & string]
+
+/** The fields of a payload; any where its type does not tell. */
+export type FieldOf<Payload> = unknown extends Payload ? string : keyof Payload & string
+
+export interface IdempotencyRule<Output, Mode extends OnDuplicate = OnDuplicate, Input = Output> {
+  /** The fields that make the key, or a function that returns its parts. Both see the payload as the schema's output. */
+  key: readonly KeyField<Output>[] | ((payload: Output) => readonly KeyPart[])
   onDuplicate: Mode
   /** How long a finished job holds its key. Default: as long as its row exists. */
   keepFor?: Duration
   /**
    * What must be equal when the key is: the whole `payload` (the default), these fields of it, or nothing but the `key`.
-   * A difference is refused with `idempotency_conflict`.
+   * A difference is refused with `idempotency_conflict`. What is compared is what is stored: the payload as the schema's input.
    */
-  compare?: 'payload' | 'key' | readonly (keyof Payload & string)[]
+  compare?: 'payload' | 'key' | readonly FieldOf<Input>[]
 }
 
 /** No idempotency, and the reason for it: `{ none: 'every click is meant' }`. */

@@ -64,12 +64,15 @@ export interface JobTypeOptions<Schema extends StandardSchemaV1, Idempotency, Re
   run?: Handler<StandardSchemaV1.InferOutput<Schema>, Result, Stage>
 }
 
-/** The idempotency options for a payload. */
-export type IdempotencyOption<Payload> =
+/** The idempotency options for a payload, as its schema's output and input. */
+export type IdempotencyOption<Output, Input = Output> =
   | NoIdempotency
-  | IdempotencyRule<Payload, 'return_existing_file'>
-  | IdempotencyRule<Payload, 'return_previous_result'>
-  | IdempotencyRule<Payload, 'ignore_duplicate'>
+  | IdempotencyRule<Output, 'return_existing_file', Input>
+  | IdempotencyRule<Output, 'return_previous_result', Input>
+  | IdempotencyRule<Output, 'ignore_duplicate', Input>
+
+/** As `JsonCheck`, of what a handler returns: it may be a file too. */
+export type ResultCheck<Result> = JsonCheck<Exclude<Result, JobFile>>
 
 /** Turns what the compiler can tell to be wrong into a type error that says what it is. */
 export type Checked<Schema extends StandardSchemaV1, Idempotency, Result> = (JsonCheck<
@@ -81,11 +84,9 @@ export type Checked<Schema extends StandardSchemaV1, Idempotency, Result> = (Jso
     ? [Result] extends [JobFile]
       ? unknown
       : { run?: 'return_existing_file needs a handler that returns job.file(...)' }
-    : [Result] extends [JobFile]
+    : ResultCheck<Result> extends true
       ? unknown
-      : JsonCheck<Result> extends true
-        ? unknown
-        : { run?: JsonCheck<Result> })
+      : { run?: ResultCheck<Result>; result?: ResultCheck<Result> })
 
 /** The options of whatever type. */
 export type AnyTypeOptions = JobTypeOptions<StandardSchemaV1, IdempotencyRule<never> | NoIdempotency, unknown, string>

@@ -137,8 +137,8 @@ export class Job<Result = unknown> {
   }
 
   /**
-   * Cancels it at once where it waits; asks its handler to stop where it runs. Rejects with `status_final` where it is over.
-   * `by` says in the timeline who asked.
+   * Cancels it at once where it waits; asks its handler to stop where it runs. Rejects with `status_final` where it
+   * has succeeded or failed. `by` says in the timeline who asked.
    */
   async cancel(options: { by?: string } = {}): Promise<Job<Result>> {
     return new Job<Result>(await this.#queue.cancelRow(this.id, options.by), this.#queue)

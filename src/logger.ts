@@ -20,3 +20,17 @@ function line(facts: object, message: string): string {
   const text = Object.entries(facts).map(([key, value]) => `${key}=${value instanceof Error ? value.message : String(value)}`)
   return maskSecrets(`jobtable: ${message}${text.length > 0 ? ` (${text.join(', ')})` : ''}`)
 }
+
+/** A logger that cannot hurt: what goes wrong with logging must not go wrong with jobs. */
+export function guarded(logger: Logger): Logger {
+  const guard =
+    (level: keyof Logger) =>
+    (facts: object, message: string): void => {
+      try {
+        logger[level](facts, message)
+      } catch {
+        // There is nowhere left to say it.
+      }
+    }
+  return { debug: guard('debug'), info: guard('info'), warn: guard('warn'), error: guard('error') }
+}

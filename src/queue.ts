@@ -15,8 +15,9 @@ import {
   type IdempotencyOption,
   type JobTypeOptions,
   type PreparedType,
+  type ResultCheck,
 } from './job-type.js'
-import { consoleLogger, type Logger } from './logger.js'
+import { consoleLogger, guarded, type Logger } from './logger.js'
 import { openStore } from './open-store.js'
 import { Producer, type EnqueueOptions, type NamedEnqueueOptions } from './producer.js'
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
@@ -68,7 +69,11 @@ export interface JobType<Input, Payload, Result, Stage extends string = string> 
     options?: EnqueueOptions | ((payload: Input, index: number) => EnqueueOptions),
   ): Promise<EnqueueResult<Result>[]>
   /** Gives the type its handler, once; for workers that are defined apart from their contract. */
-  handle(run: Handler<Payload, Result, Stage>): void
+  handle<Returned extends Result>(
+    // Where the contract says nothing of the result, the compiler looks at what is returned.
+    run: Handler<Payload, unknown extends Result ? Returned : Result, Stage> &
+      (ResultCheck<Returned> extends true ? unknown : ResultCheck<Returned>),
+  ): void
 }
 
 export interface QueueStats {
@@ -102,13 +107,14 @@ export class Queue {
   readonly #actions: JobActions
   #opening: Promise<Store> | undefined
   #closing: Promise<void> | undefined
+  #closed = false
 
   /** @internal Use `jobtable(...)`. */
   constructor(url: string, options: QueueOptions) {
     const opened = openStore(url, options)
     this.#store = options.store ?? opened.store()
     this.name = this.#store.name
-    this.logger = options.logger ?? consoleLogger
+    this.logger = guarded(options.logger ?? consoleLogger)
     this.locale = options.locale ?? 'en'
     this.files = typeof options.files === 'object' ? options.files : localFiles(options.files ?? opened.filesFolder)
     this.retention = prepareRetention(options.retention ?? {})
@@ -121,12 +127,12 @@ export class Queue {
   /** Defines a job type. Its name may be defined once per queue. */
   define<
     Schema extends StandardSchemaV1,
-    const Idempotency extends IdempotencyOption<StandardSchemaV1.InferOutput<Schema>>,
+    const Idempotency extends IdempotencyOption<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>,
     Result = Idempotency extends { onDuplicate: 'return_existing_file' } ? JobFileResult : unknown,
     const Stage extends string = string,
   >(
     name: string,
-    options: JobTypeOptions<Schema, Idempotency, Result, Stage> & Checked<Schema, NoInfer<Idempotency>, NoInfer<Result>>,
+    options: JobTypeOptions<Schema, Idempotency, Result, Stage> & Checked<Schema, NoInfer<Idempotency>, Result>,
   ): JobType<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result, Stage> {
     const type = prepareType(name, options as unknown as AnyTypeOptions)
     if (this.#types.has(name)) {
@@ -263,7 +269,7 @@ export class Queue {
 
   /** Opens the database, and brings its tables up to this version, if that has not been done. Other methods call it. */
   open(): Promise<Store> {
-    if (this.#closing) return Promise.reject(new JobtableError('queue_closed', 'the queue is closed'))
+    if (this.#closed) return Promise.reject(new JobtableError('queue_closed', 'the queue is closed'))
     return this.#opened()
   }
 
@@ -287,6 +293,7 @@ export class Queue {
 
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop()))
+    this.#closed = true // Not before: the handlers that still run may need the queue.
     await this.#batcher.close()
     this.#waiters.close()
     await this.#store.close()

@@ -294,10 +294,10 @@ export interface Store {
   retire(workerId: string): Promise<void>
 
   /**
-   * Running rows whose worker's lease has run out, or which name no registered worker, oldest claim first, and not
+   * Running rows, of these types or of any, whose worker's lease has run out, or which name no registered worker, oldest claim first, and not
    * locked for the reader. Rows of dead workers that hold no more claims are removed on the way.
    */
-  lost(limit: number): Promise<JobRow[]>
+  lost(limit: number, types?: readonly string[]): Promise<JobRow[]>
 
   /**
    * Cancels what waits, asks for the cancellation of what runs, leaves what is final or asked already, and notes what it

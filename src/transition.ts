@@ -91,11 +91,21 @@ export interface RetryPolicy extends BackoffPolicy {
   maxRetryAfterMs: number
 }
 
-/** What the store has to write. A delay counts from the database's own clock at the time of writing. */
+/**
+ * What the store has to write. A delay counts from the database's own clock at the time of writing; a null one leaves the job
+ * due when it was, so that it keeps its place among those that wait.
+ */
 export type Settlement =
   | { status: 'succeeded'; result: string | null }
   /** `invalidBackoff`: the type's backoff gave no usable number, and the default was taken. Not stored. */
-  | { status: 'retrying'; delayMs: number; attempts: number; waits: number; entry: HistoryEntry | null; invalidBackoff?: true }
+  | {
+      status: 'retrying'
+      delayMs: number | null
+      attempts: number
+      waits: number
+      entry: HistoryEntry | null
+      invalidBackoff?: true
+    }
   | { status: 'failed'; entry: HistoryEntry; userMessage: string }
   | { status: 'canceled'; entry: HistoryEntry | null }
 
@@ -105,9 +115,9 @@ export function settle(job: RunningJob, outcome: Outcome, policy: RetryPolicy, r
     case 'succeeded':
       return { status: 'succeeded', result: outcome.result }
     case 'handed_back':
-      return job.cancelRequested ? canceled(null) : unspent(job, 0, 0)
+      return job.cancelRequested ? canceled(null) : unspent(job, null)
     case 'snoozed':
-      return job.cancelRequested ? canceled(null) : unspent(job, outcome.delayMs, 0)
+      return job.cancelRequested ? canceled(null) : unspent(job, outcome.delayMs)
     case 'lost':
       return lost(job, outcome, policy, random)
     case 'threw':
@@ -128,7 +138,7 @@ function lost(job: RunningJob, outcome: Outcome & { type: 'lost' }, policy: Retr
   // The first recovery is at once: the job is late already. A job that kills its workers again and again backs off.
   const losses = trailing(job.history, 'worker_lost')
   const spent = { status: 'retrying', attempts: job.attempts, waits: 0, entry } as const
-  return losses === 0 ? { ...spent, delayMs: 0 } : { ...spent, ...backOff(policy, losses, random, 0) }
+  return losses === 0 ? { ...spent, delayMs: null } : { ...spent, ...backOff(policy, losses, random, 0) }
 }
 
 function threw(job: RunningJob, outcome: Outcome & { type: 'threw' }, policy: RetryPolicy, random: number): Settlement {
@@ -136,9 +146,11 @@ function threw(job: RunningJob, outcome: Outcome & { type: 'threw' }, policy: Re
   const entry: HistoryEntry = { attempt: job.attempts, kind: error.kind, code: error.code, blame: error.blame, ...outcome.entry }
   if (job.cancelRequested || error.kind === 'canceled') return canceled(entry)
   if (error.kind === 'permanent') return { status: 'failed', entry, userMessage }
-  const hintMs = Math.min(error.retryAfterMs ?? 0, policy.maxRetryAfterMs)
+  // A type's own classify may answer with anything.
+  const asked = error.retryAfterMs ?? 0
+  const hintMs = asked > 0 ? Math.min(asked, policy.maxRetryAfterMs) : 0
   if (error.kind === 'rate_limited' && job.waits < MAX_FREE_WAITS) {
-    return { ...unspent(job, 0, job.waits + 1), ...backOff(policy, job.waits + 1, random, hintMs), entry }
+    return { ...unspent(job, null), waits: job.waits + 1, ...backOff(policy, job.waits + 1, random, hintMs), entry }
   }
   const spentByCode = trailing(job.history, error.code)
   if (job.attempts >= limit(job, policy) || spentByCode >= (error.maxRetries ?? Infinity)) {
@@ -166,8 +178,8 @@ function canceled(entry: HistoryEntry | null): Settlement {
   return { status: 'canceled', entry }
 }
 
-function unspent(job: RunningJob, delayMs: number, waits: number): Settlement & { status: 'retrying' } {
-  return { status: 'retrying', delayMs, attempts: Math.max(0, job.attempts - 1), waits, entry: null }
+function unspent(job: RunningJob, delayMs: number | null): Settlement & { status: 'retrying' } {
+  return { status: 'retrying', delayMs, attempts: Math.max(0, job.attempts - 1), waits: job.waits, entry: null }
 }
 
 function limit(job: RunningJob, policy: RetryPolicy): number {

@@ -1,7 +1,10 @@
 /**
- * Everybody who waits for something to happen to a job, in one place: one watch on the store and one read per change, however
- * many wait.
+ * Everybody who waits for something to happen to a job, in one place: one watch on the store and one read of the awaited rows
+ * per change, however many wait. After a read that took long there is a rest, and then one read for all that changed in it, so
+ * that waiting for thousands of jobs does not read thousands of rows at every commit. Who comes is answered without a rest, by
+ * a read of their own job. While the database is away they wait on.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Duration } from './duration.js'
 import { parseDuration } from './duration.js'
 import { JobtableError } from './errors.js'
@@ -10,6 +13,12 @@ import type { JobRow, Store } from './store.js'
 /** The net below the notifications. Milliseconds. */
 const POLL_MS = 1_000
 const READ_AT_ONCE = 500
+/** How long to rest after a read, in lengths of that read: reading takes at most a fifth of the time. */
+const REST = 4
+/** No timer of Node is longer: a longer one fires at once. Milliseconds, 24.8 days. */
+const LONGEST_TIMER_MS = 2_147_483_647
+/** The database is away, and may come back. */
+const OUTAGES: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
 
 interface Waiter {
   until(row: JobRow): boolean
@@ -22,8 +31,12 @@ export class Waiters {
   readonly #waiters = new Map<string, Set<Waiter>>()
   #unwatch: (() => void) | undefined
   #poll: NodeJS.Timeout | undefined
+  /** Asked for just now, and not read yet. */
+  #fresh: string[] = []
   #checking = false
   #again = false
+  /** No read before this, on the clock of `performance.now()`. */
+  #restUntil = 0
 
   constructor(store: Store) {
     this.#store = store
@@ -49,11 +62,11 @@ export class Waiters {
             waiter.reject(
               new JobtableError('wait_timeout', `job ${id} has not ended within ${timeout}; it goes on`, { data: { id } }),
             ),
-          timeoutMs,
+          Math.min(timeoutMs, LONGEST_TIMER_MS),
         )
       }
       this.#add(id, waiter)
-      void this.#check()
+      if (this.#fresh.push(id) === 1) void this.#readFresh()
     })
   }
 
@@ -84,19 +97,37 @@ export class Waiters {
     this.#poll = undefined
   }
 
-  /** One reader at a time; a change during a read asks for one more. */
+  async #readFresh(): Promise<void> {
+    await Promise.resolve() // What is asked for together is read together.
+    const ids = this.#fresh
+    this.#fresh = []
+    await this.#readAll(ids)
+  }
+
+  /** One reader at a time; a change during a read or a rest asks for one more. */
   async #check(): Promise<void> {
-    if (this.#checking) {
-      this.#again = true
-      return
-    }
+    this.#again = true
+    if (this.#checking) return
     this.#checking = true
-    do {
+    while (this.#again) {
+      await this.#rest()
       this.#again = false
-      const ids = [...this.#waiters.keys()]
-      for (let i = 0; i < ids.length; i += READ_AT_ONCE) await this.#read(ids.slice(i, i + READ_AT_ONCE))
-    } while (this.#again)
+      const since = performance.now()
+      await this.#readAll([...this.#waiters.keys()])
+      const now = performance.now()
+      this.#restUntil = now + Math.min(POLL_MS, REST * (now - since))
+    }
     this.#checking = false
+  }
+
+  /** Not for parts of a millisecond, so that few are answered at once. While somebody waits, it is the poll that keeps us alive. */
+  async #rest(): Promise<void> {
+    const restMs = Math.floor(this.#restUntil - performance.now())
+    if (restMs > 0) await sleep(restMs, undefined, { ref: false })
+  }
+
+  async #readAll(ids: readonly string[]): Promise<void> {
+    for (let i = 0; i < ids.length; i += READ_AT_ONCE) await this.#read(ids.slice(i, i + READ_AT_ONCE))
   }
 
   async #read(ids: readonly string[]): Promise<void> {
@@ -104,6 +135,7 @@ export class Waiters {
       const rows = await this.#store.get(ids)
       ids.forEach((id, i) => this.#answer(id, rows[i]))
     } catch (cause) {
+      if (cause instanceof JobtableError && OUTAGES.has(cause.code)) return // The poll asks again.
       // The store rejects with errors of ours only.
       const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
       for (const id of ids) for (const waiter of [...(this.#waiters.get(id) ?? [])]) waiter.reject(error)

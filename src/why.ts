@@ -22,9 +22,9 @@ export function explain(job: JobRow, overview: Overview): string {
 function explainRunning(job: JobRow, { now, workers }: Overview): string {
   const holder = workers.find((worker) => worker.id === job.lockedBy)
   if (!holder)
-    return `It is marked as running, but its worker ${job.lockedBy ?? '(none)'} is gone: any live worker takes it back within seconds.`
+    return `It is marked as running, but its worker ${job.lockedBy ?? '(none)'} is gone: a live worker that knows its type takes it back within seconds.`
   if (holder.leaseUntil <= now) {
-    return `The lease of its worker ${holder.id} ran out at ${iso(holder.leaseUntil)}: any live worker takes it back within seconds.`
+    return `The lease of its worker ${holder.id} ran out at ${iso(holder.leaseUntil)}: a live worker that knows its type takes it back within seconds.`
   }
   const since = `since ${iso(job.lockedAt)} on ${describe(holder)}, whose lease holds until ${iso(holder.leaseUntil)}`
   return job.cancelRequestedAt === null

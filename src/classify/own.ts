@@ -44,7 +44,8 @@ function jobtableError(code: string | undefined): Verdict {
     case 'job_not_found':
       return permanent('not_found', 'developer')
     case 'job_canceled':
-      return { kind: 'canceled', code: 'canceled', blame: 'user' }
+      // It was another job that was canceled; this one was not, and cannot go on.
+      return permanent('canceled', 'user')
     case 'lease_lost':
       return aborted('lease_lost')
     case 'key_superseded':

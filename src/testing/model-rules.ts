@@ -108,7 +108,8 @@ function settled({ row, keepUntil }: StoredJob, write: FencedSettlement, now: nu
   const released: JobRow = { ...row, ...FREE, maxAttempts: row.maxAttempts ?? write.maxAttempts, updatedAt: now }
   if (settlement.status === 'retrying') {
     const { status, attempts, waits, delayMs, entry } = settlement
-    return { row: { ...released, ...noted(row, entry, now), status, attempts, waits, runAfter: now + delayMs }, keepUntil }
+    const runAfter = delayMs === null ? row.runAfter : now + delayMs
+    return { row: { ...released, ...noted(row, entry, now), status, attempts, waits, runAfter }, keepUntil }
   }
   const finished = { ...released, ...outcome(row, settlement, now), status: settlement.status, finishedAt: now }
   return { row: finished, keepUntil: keepForMs === null ? null : now + keepForMs }

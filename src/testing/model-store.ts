@@ -254,14 +254,14 @@ class Model implements ModelStore {
     this.#changed()
   }
 
-  async lost(limit: number): Promise<JobRow[]> {
+  async lost(limit: number, types?: readonly string[]): Promise<JobRow[]> {
     const { workers } = this.#open()
     const now = this.#clock.now()
     for (const worker of workers.values()) {
       const holding = this.#rows().some((row) => row.status === 'running' && row.lockedBy === worker.id)
       if (!holding && !this.#rules.leaseHolds(worker, now)) workers.delete(worker.id)
     }
-    const rows = this.#rows().filter((row) => this.#rules.isLost(row, workers, now))
+    const rows = this.#rows().filter((row) => this.#rules.isLost(row, workers, now) && (types?.includes(row.type) ?? true))
     return rows.sort((a, b) => (a.lockedAt ?? 0) - (b.lockedAt ?? 0)).slice(0, limit)
   }
 

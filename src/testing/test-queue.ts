@@ -6,6 +6,8 @@ import { parseDuration, type Duration } from '../duration.js'
 import type { Job } from '../job.js'
 import type { Logger } from '../logger.js'
 import { Queue, type QueueOptions } from '../queue.js'
+import type { WorkerOptions } from '../worker/options.js'
+import type { Worker } from '../worker/worker.js'
 import { sqliteStore } from '../stores/sqlite/index.js'
 
 /** A clock that stands still until it is moved. The database of a test queue takes its time from it. */
@@ -53,6 +55,11 @@ export class TestQueue extends Queue {
       store: sqliteStore({ path: ':memory:', clock, synchronous: 'normal', ...(driver && { driver }) }),
     })
     this.clock = clock
+  }
+
+  /** As `Queue.work`, with a lease that outlasts any move of the clock unless the options say otherwise. */
+  override work(options: WorkerOptions = {}): Worker {
+    return super.work({ lease: '36500d', ...options })
   }
 
   /**

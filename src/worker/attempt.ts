@@ -16,7 +16,7 @@ import type { PreparedType } from '../job-type.js'
 import { encodeJson } from '../json.js'
 import type { Logger } from '../logger.js'
 import { userMessage } from '../messages.js'
-import type { JobRow } from '../store.js'
+import type { JobRow, NewEvent } from '../store.js'
 import type { Outcome } from '../transition.js'
 import type { JobContext, JobLog } from './context.js'
 import type { Reporter, Reports } from './reports.js'
@@ -26,6 +26,9 @@ export const CUT_OFF_GRACE_MS = 2_000
 
 /** Log lines kept in the timeline per attempt; more go to the logger only. */
 const MOST_LOG_LINES = 500
+
+/** Changes of stage kept in the timeline per attempt. */
+const MOST_STAGES = 500
 
 export interface AttemptEnv {
   files: FileStore
@@ -51,6 +54,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #handlerReturned = false
   #progress = -1
   #logLines = 0
+  #stages = 0
 
   constructor(row: JobRow, type: PreparedType, env: AttemptEnv) {
     this.row = row
@@ -150,7 +154,9 @@ export class Attempt implements JobContext<unknown>, Reporter {
       )
     }
     const text = stage.toWellFormed()
-    this.#env.reports.add(this, { stage: text, event: { kind: 'stage', attempt: this.attempt, message: text, data: null } })
+    const event: NewEvent = { kind: 'stage', attempt: this.attempt, message: text, data: null }
+    // The row has every stage; the timeline has the first ones.
+    this.#env.reports.add(this, { stage: text, ...(++this.#stages <= MOST_STAGES && { event }) })
     await this.#env.reports.flush()
   }
 
@@ -205,20 +211,19 @@ export class Attempt implements JobContext<unknown>, Reporter {
   }
 
   #classify(error: unknown): Classification {
+    // Its effect is done: whatever is wrong with what it returned, another run would repeat the effect.
+    if (this.#handlerReturned) return { kind: 'permanent', code: 'result_invalid', blame: 'developer' }
     const own = this.preparedType.classify
     if (own) {
       try {
         const answer = own(error)
-        if (answer) return answer
+        if (answer) return checkClassification(answer)
       } catch (cause) {
         this.#warn("the type's own classify threw; the built-in classifier answers instead", { err: cause })
       }
     }
-    // Before the handler ran, or after it returned, only jobtable itself throws: what it says is about the data, not the weather.
-    if (
-      error instanceof JobtableError &&
-      (error.code === 'payload_invalid' || (this.#handlerReturned && error.code === 'result_invalid'))
-    ) {
+    // Before the handler runs, only jobtable itself throws: what it says is about the data, not the weather.
+    if (error instanceof JobtableError && error.code === 'payload_invalid') {
       return { kind: 'permanent', code: error.code, blame: 'developer' }
     }
     return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
@@ -273,6 +278,14 @@ const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
 function encodeResult(type: string, result: unknown): string | null {
   if (result === undefined) return null
   return encodeJson(result instanceof JobFile ? result.toJSON() : result, `the result of ${type}`, 'result_invalid')
+}
+
+const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limited', 'canceled', 'unknown_outcome'])
+
+/** What a type's own `classify` answers is stored, so it must be what it says. */
+function checkClassification(answer: Classification): Classification {
+  if (KINDS.has(answer.kind) && typeof answer.code === 'string' && typeof answer.blame === 'string') return answer
+  throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
 }
 
 function isRetryAfter(error: unknown): error is RetryAfter {

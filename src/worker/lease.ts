@@ -22,6 +22,7 @@ export class Lease {
   readonly #env: LeaseEnv
   #workerId = uuidv7()
   #beating: Promise<void> | undefined
+  #closed = false
   /** On the clock of `performance.now()`; not after the store's own end of the lease. */
   #heldUntil = 0
 
@@ -44,8 +45,15 @@ export class Lease {
     this.#heldUntil = since + this.#env.leaseMs
   }
 
+  /** No further beat; resolves when the present one is over. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#beating?.catch(() => {}) // Whoever asked for it is told.
+  }
+
   /** Extends the lease. Beats do not overlap. */
   beat(): Promise<void> {
+    if (this.#closed) return Promise.resolve()
     this.#beating ??= this.#beat().finally(() => (this.#beating = undefined))
     return this.#beating
   }

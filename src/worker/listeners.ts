@@ -31,11 +31,17 @@ export class Listeners {
   emit<Name extends keyof WorkerEvents>(name: Name, event: WorkerEvents[Name]): void {
     for (const listener of this.#listeners[name]) {
       try {
-        listener(event)
+        // A listener may be asynchronous, whatever its type says.
+        const returned: unknown = listener(event)
+        if (returned instanceof Promise) returned.catch((error: unknown) => this.#complain(name, error))
       } catch (error) {
-        this.#logger.error({ err: error, event: name }, 'a listener of the worker threw')
+        this.#complain(name, error)
       }
     }
+  }
+
+  #complain(event: string, err: unknown): void {
+    this.#logger.error({ err, event }, 'a listener of the worker threw')
   }
 
   /** A settlement has been written. */
@@ -51,7 +57,12 @@ export class Listeners {
       case 'retrying': {
         const { delayMs, entry, invalidBackoff } = settlement
         if (invalidBackoff) this.#warnOfBackoff(row.type)
-        return this.emit('retrying', { ...facts, delayMs, code: entry?.code ?? null, message: entry?.message ?? null })
+        return this.emit('retrying', {
+          ...facts,
+          delayMs: delayMs ?? 0,
+          code: entry?.code ?? null,
+          message: entry?.message ?? null,
+        })
       }
     }
   }

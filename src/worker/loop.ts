@@ -12,8 +12,10 @@
  * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile.
  */
 import { uuidv7 } from 'uuidv7'
+import { JobtableError } from '../errors.js'
 import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
 import type { ClaimSettlement } from './maintenance.js'
+import { LONGEST_TIMER_MS } from './timers.js'
 
 /** The prefetch is what would start within this time at the present pace. Milliseconds. */
 const PREFETCH_MS = 20
@@ -37,9 +39,18 @@ export interface LoopEnv {
   settled(settlement: ClaimSettlement, outcome: SettleOutcome): void
   /** The store refused to claim for this worker; wake the loop once it has registered anew. */
   leaseLost(): void
+  /** What is written in place of a settlement that the store cannot write. */
+  unwritable(settlement: ClaimSettlement, error: unknown): ClaimSettlement
   /** The store failed; it will be tried again. */
   failed(error: unknown, pauseMs: number): void
   recovered(): void
+}
+
+type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
+
+/** Whether the database could not serve, so that the same call may succeed later. */
+function isOutage(error: unknown): boolean {
+  return error instanceof JobtableError && /^(store|schema)_/.test(error.code)
 }
 
 export class ClaimLoop {
@@ -52,6 +63,8 @@ export class ClaimLoop {
   #awake = true
   #exchanging = false
   #scheduled = false
+  #closed = false
+  #inFlight = 0
   #pauseMs = 0
   #timer: NodeJS.Timeout | undefined
   #staleTimer: NodeJS.Timeout | undefined
@@ -108,6 +121,7 @@ export class ClaimLoop {
 
   /** Ends the loop, whatever is left. */
   close(): void {
+    this.#closed = true
     this.#claiming = false
     this.#outbox = []
     this.#waiting = []
@@ -115,12 +129,13 @@ export class ClaimLoop {
     clearTimeout(this.#staleTimer)
   }
 
+  /** Settlements that are not known to be written. */
   get unsettled(): number {
-    return this.#outbox.length
+    return this.#outbox.length + this.#inFlight
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#exchanging || this.#pauseMs > 0) return
+    if (this.#closed || this.#scheduled || this.#exchanging || this.#pauseMs > 0) return
     this.#scheduled = true
     // After this turn of the event loop: what ends in it is settled together.
     setImmediate(() => {
@@ -130,40 +145,74 @@ export class ClaimLoop {
   }
 
   async #exchange(): Promise<void> {
-    if (this.#exchanging) return
+    if (this.#exchanging || this.#closed) return
     const limit = this.#limit()
     const settlements = this.#outbox
     if (limit === 0 && settlements.length === 0) return this.#checkIdle()
     this.#exchanging = true
     this.#outbox = []
+    this.#inFlight = settlements.length
     if (limit > 0) {
       this.#awake = false
       clearTimeout(this.#timer)
     }
+    let answer: ClaimAnswer
     try {
-      const answer = await this.#call(settlements, limit)
-      this.#exchanging = false
-      this.#accept(settlements, limit, answer)
+      answer = await this.#call(settlements, limit)
     } catch (error) {
       this.#exchanging = false
-      this.#retryLater(settlements, error)
+      if (settlements.length > 0 && !isOutage(error)) return this.#settleSingly(settlements)
+      return this.#retryLater(settlements, error)
     }
+    this.#exchanging = false
+    this.#accept(settlements, limit, answer)
   }
 
-  async #call(settlements: readonly ClaimSettlement[], limit: number): Promise<ClaimResult & { settled: SettleOutcome[] }> {
+  /** One of them cannot be written: it must not hold up the others, nor its job, which fails for it. */
+  async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
+    this.#exchanging = true
+    for (const [i, settlement] of settlements.entries()) {
+      try {
+        await this.#settleOne(settlement)
+      } catch (error) {
+        this.#exchanging = false
+        return this.#retryLater(isOutage(error) ? settlements.slice(i) : settlements.slice(i + 1), error)
+      }
+    }
+    this.#exchanging = false
+    this.#inFlight = 0
+    this.#awake = true
+    this.#schedule()
+  }
+
+  async #settleOne(settlement: ClaimSettlement): Promise<void> {
+    let claim = settlement
+    let outcomes: SettleOutcome[]
+    try {
+      outcomes = await this.#env.store.settle([claim])
+    } catch (error) {
+      if (isOutage(error)) throw error
+      claim = this.#env.unwritable(settlement, error)
+      outcomes = await this.#env.store.settle([claim])
+    }
+    this.#env.settled(claim, outcomes[0]!)
+  }
+
+  async #call(settlements: readonly ClaimSettlement[], limit: number): Promise<ClaimAnswer> {
     const { store, workerId, queues, types } = this.#env
     if (limit === 0) return { alive: true, jobs: [], nextDueInMs: null, settled: await store.settle(settlements) }
     return store.claim({ workerId: workerId(), token: uuidv7(), queues: queues(), types: types(), limit }, settlements)
   }
 
-  #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimResult & { settled: SettleOutcome[] }): void {
+  #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimAnswer): void {
+    this.#inFlight = 0
     if (this.#pauseMs > 0) {
       this.#pauseMs = 0
       this.#env.recovered()
     }
+    this.#waiting.push(...answer.jobs)
     settlements.forEach((settlement, i) => this.#env.settled(settlement, answer.settled[i]!))
     this.#measure()
-    this.#waiting.push(...answer.jobs)
     if (!answer.alive) this.#env.leaseLost()
     if (!this.#claiming) this.#handBackWaiting()
     this.#startWaiting()
@@ -174,15 +223,20 @@ export class ClaimLoop {
   }
 
   #sleep(nextDueInMs: number | null): void {
-    const wait = Math.min(this.#env.pollIntervalMs, nextDueInMs ?? Infinity)
+    if (this.#closed) return
+    const wait = Math.min(this.#env.pollIntervalMs, nextDueInMs ?? Infinity, LONGEST_TIMER_MS)
+    clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.wake(), Math.max(1, wait))
   }
 
   #retryLater(settlements: readonly ClaimSettlement[], error: unknown): void {
+    this.#inFlight = 0
+    if (this.#closed) return
     this.#outbox = [...settlements, ...this.#outbox]
     this.#awake = true
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2))
     this.#env.failed(error, this.#pauseMs)
+    clearTimeout(this.#timer)
     this.#timer = setTimeout(() => void this.#exchange(), this.#pauseMs)
   }
 

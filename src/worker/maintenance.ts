@@ -46,19 +46,31 @@ export interface Recovery {
   failed(error: unknown, row: JobRow): void
 }
 
-/** Takes back the claims of workers that are gone. Returns how many. */
+/**
+ * Takes back the claims of workers that are gone, of the types that are known here: only who knows a type knows its limits, and
+ * nobody else could run the job. Returns how many.
+ */
 export async function recoverLost(recovery: Recovery): Promise<number> {
-  const { store, types, locale } = recovery
+  const { store, types } = recovery
   let recovered = 0
   for (;;) {
-    const rows = await store.lost(RECOVER_AT_ONCE)
-    const claims = rows.map((row) => lostSettlement(row, types.get(row.type), locale))
+    const rows = await store.lost(RECOVER_AT_ONCE, [...types.keys()])
+    const claims = rows.flatMap((row) => tryLostSettlement(recovery, row))
     const outcomes = await settleEach(recovery, claims)
     const settled = claims.filter((_, i) => outcomes[i] === 'settled')
     for (const claim of settled) recovery.settled(claim)
     recovered += settled.length
     // Where nothing could be settled, asking again would give the same rows.
     if (rows.length < RECOVER_AT_ONCE || settled.length === 0) return recovered
+  }
+}
+
+function tryLostSettlement({ types, locale, failed }: Recovery, row: JobRow): ClaimSettlement[] {
+  try {
+    return [lostSettlement(row, types.get(row.type), locale)]
+  } catch (error) {
+    failed(error, row)
+    return []
   }
 }
 

@@ -25,6 +25,7 @@ export class Reports {
   readonly #pending = new Map<Reporter, Pending>()
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | undefined
+  #inFlight = new Set<Reporter>()
   #lastWrite = 0
 
   constructor(store: Store, onError: (error: unknown) => void) {
@@ -42,8 +43,9 @@ export class Reports {
     this.#timer ??= setTimeout(() => void this.flush(), wait)
   }
 
+  /** Whether something of it is not stored yet. */
   has(reporter: Reporter): boolean {
-    return this.#pending.has(reporter)
+    return this.#pending.has(reporter) || this.#inFlight.has(reporter)
   }
 
   /** Drops what waits, for a claim that is lost. */
@@ -53,17 +55,17 @@ export class Reports {
 
   /** Writes all that waits; resolves when it is stored, or could not be. Never rejects. */
   async flush(): Promise<void> {
-    await this.#writing
+    while (this.#writing) await this.#writing
     clearTimeout(this.#timer)
     this.#timer = undefined
     if (this.#pending.size === 0) return
-    this.#writing = this.#write()
+    this.#writing = this.#write().finally(() => (this.#writing = undefined))
     await this.#writing
-    this.#writing = undefined
   }
 
   async #write(): Promise<void> {
     const batch = [...this.#pending]
+    this.#inFlight = new Set(this.#pending.keys())
     this.#pending.clear()
     this.#lastWrite = performance.now()
     try {
@@ -76,6 +78,8 @@ export class Reports {
     } catch (error) {
       // Stages, progress and log lines are for looking at: they are let go rather than hold up the work.
       this.#onError(error)
+    } finally {
+      this.#inFlight.clear()
     }
   }
 }

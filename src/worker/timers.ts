@@ -1,3 +1,6 @@
+/** The longest that a timer can wait; a longer wait would fire at once. Milliseconds, about 24 days. */
+export const LONGEST_TIMER_MS = 2_147_483_647
+
 /** Repeated passes that do not overlap, and pauses, all of which end together. */
 export class Timers {
   readonly #timers = new Set<NodeJS.Timeout>()
@@ -8,10 +11,13 @@ export class Timers {
   every(ms: number, pass: () => Promise<void> | void, onError: (error: unknown) => void): void {
     const arm = (): void => {
       if (this.#closed) return
-      const timer = setTimeout(() => {
-        this.#timers.delete(timer)
-        void run()
-      }, ms)
+      const timer = setTimeout(
+        () => {
+          this.#timers.delete(timer)
+          void run()
+        },
+        Math.min(ms, LONGEST_TIMER_MS),
+      )
       this.#timers.add(timer)
     }
     const run = async (): Promise<void> => {
@@ -35,7 +41,7 @@ export class Timers {
         this.#sleepers.delete(end)
         resolve()
       }
-      const timer = setTimeout(end, ms)
+      const timer = setTimeout(end, Math.min(ms, LONGEST_TIMER_MS))
       this.#timers.add(timer)
       this.#sleepers.add(end)
     })

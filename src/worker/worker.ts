@@ -8,11 +8,13 @@
  * handler, `Reports` writes what handlers report, `Lease` keeps the claims, `maintenance.ts` cleans up after others.
  */
 import { hostname } from 'node:os'
+import { describeError } from '../classify/describe.js'
 import { parseDuration, type Duration } from '../duration.js'
 import { JobtableError } from '../errors.js'
 import type { FileStore } from '../files.js'
 import type { PreparedType } from '../job-type.js'
 import type { Logger } from '../logger.js'
+import { userMessage } from '../messages.js'
 import type { JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
 import { afterCancelRequest, type Outcome } from '../transition.js'
 import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
@@ -175,6 +177,7 @@ export class Worker {
       start: (row) => this.#run(row),
       handBack: (row) => this.#settlement(row, { type: 'handed_back' }),
       settled: (settlement, outcome) => this.#settled(settlement, outcome),
+      unwritable: (claim, error) => this.#unwritable(claim, error),
       leaseLost: () =>
         void lease.beat().then(
           () => loop.wake(),
@@ -232,6 +235,30 @@ export class Worker {
 
   #settlement(row: JobRow, outcome: Outcome, cancelRequested = false): ClaimSettlement {
     return settlementOf(row, outcome, this.#env.types.get(row.type), cancelRequested || row.cancelRequestedAt !== null)
+  }
+
+  /** A settlement that the store refuses is a fault of ours or of the type: the job says so, rather than stay running for ever. */
+  #unwritable(claim: ClaimSettlement, error: unknown): ClaimSettlement {
+    const { row } = claim
+    this.#env.logger.error(
+      { err: error, jobId: row.id, type: row.type },
+      'the outcome of this job cannot be stored; the job fails',
+    )
+    const { message } = describeError(error)
+    return {
+      ...claim,
+      settlement: {
+        status: 'failed',
+        entry: {
+          attempt: row.attempts,
+          kind: 'permanent',
+          code: 'result_invalid',
+          blame: 'developer',
+          message: `its outcome cannot be stored: ${message}`,
+        },
+        userMessage: userMessage('result_invalid', this.#env.locale, undefined),
+      },
+    }
   }
 
   #settled(claim: ClaimSettlement, outcome: SettleOutcome): void {
@@ -316,6 +343,7 @@ export class Worker {
     }
     loop.close()
     unwatch()
+    await lease.close()
     await store
       .retire(lease.workerId)
       .catch((error: unknown) => this.#failed(error, 'the worker could not be signed off; its lease will run out'))

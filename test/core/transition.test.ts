@@ -44,7 +44,7 @@ describe('a job that threw', () => {
   it('waits 20, 40, 80, 160 seconds and fails with the fifth attempt', () => {
     const delays = [1, 2, 3, 4, 5].map((attempts) => {
       const settlement = run(threw(), { attempts })
-      return settlement.status === 'retrying' ? settlement.delayMs / 1000 : settlement.status
+      return settlement.status === 'retrying' ? (settlement.delayMs ?? 0) / 1000 : settlement.status
     })
     expect(delays).toEqual([20, 40, 80, 160, 'failed'])
   })
@@ -80,6 +80,10 @@ describe('a job that threw', () => {
     expect(run(threw({ retryAfterMs: 90_000 }))).toMatchObject({ delayMs: 90_000 })
     expect(run(threw({ retryAfterMs: 1_000 }))).toMatchObject({ delayMs: 20_000 })
   })
+  it('ignores a wait that is none, which a type may answer with', () => {
+    for (const retryAfterMs of [Number.NaN, -5, 'x' as never])
+      expect(run(threw({ retryAfterMs }))).toMatchObject({ delayMs: 20_000 })
+  })
   it('does not let another system put it off for longer than the policy allows', () => {
     expect(run(threw({ retryAfterMs: 86_400_000 }))).toMatchObject({ delayMs: 3_600_000 })
   })
@@ -100,10 +104,10 @@ describe('a job that was rate limited', () => {
 })
 
 describe('a job that comes back by itself', () => {
-  it('spends no attempt when it is handed back, and may run at once', () => {
+  it('spends no attempt when it is handed back, and keeps its place', () => {
     expect(run({ type: 'handed_back' }, { attempts: 3 })).toEqual({
       status: 'retrying',
-      delayMs: 0,
+      delayMs: null,
       attempts: 2,
       waits: 0,
       entry: null,
@@ -116,6 +120,10 @@ describe('a job that comes back by itself', () => {
       attempts: 2,
     })
   })
+  it('keeps its free waits, so that the number of them stays bounded', () => {
+    expect(run({ type: 'handed_back' }, { waits: 19 })).toMatchObject({ waits: 19 })
+    expect(run({ type: 'snoozed', delayMs: 5 }, { waits: 19 })).toMatchObject({ waits: 19 })
+  })
   it('is canceled instead when its cancellation was asked for', () => {
     expect(run({ type: 'handed_back' }, { cancelRequested: true }).status).toBe('canceled')
     expect(run({ type: 'snoozed', delayMs: 0 }, { cancelRequested: true }).status).toBe('canceled')
@@ -126,7 +134,7 @@ describe('a job whose claim was lost', () => {
   it('runs again at once, has spent the attempt, and remembers the worker', () => {
     expect(run(lost)).toMatchObject({
       status: 'retrying',
-      delayMs: 0,
+      delayMs: null,
       attempts: 1,
       entry: { kind: 'lost', code: 'worker_lost', by: 'w1', attempt: 1 },
     })
@@ -177,7 +185,8 @@ describe('whatever happens', () => {
         const settlement = settle({ ...job, ...over }, what, { ...policy, jitter: true }, random)
         expect(TRANSITIONS.running).toContain(settlement.status)
         if (settlement.status !== 'retrying') return
-        expect(Number.isFinite(settlement.delayMs) && settlement.delayMs >= 0).toBe(true)
+        const { delayMs } = settlement
+        expect(delayMs === null || (Number.isFinite(delayMs) && delayMs >= 0)).toBe(true)
         if (what.type === 'threw' || what.type === 'lost')
           expect(settlement.attempts).toBeLessThan(Math.max(over.attempts, over.maxAttempts ?? 5) + 1)
         expect(settlement.attempts).toBeGreaterThanOrEqual(0)

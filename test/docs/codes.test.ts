@@ -27,5 +27,6 @@ test('the page about errors has every code of an error of jobtable, says when it
   const rows = tableBelow('The errors of jobtable')
   expect(codes).not.toEqual([])
   expect(rows.map(([code]) => code)).toEqual(codes)
-  for (const row of rows) expect(row, row[0]).toEqual([expect.any(String), expect.stringMatching(/\w/), expect.stringMatching(/\w/)])
+  for (const row of rows)
+    expect(row, row[0]).toEqual([expect.any(String), expect.stringMatching(/\w/), expect.stringMatching(/\w/)])
 })

@@ -90,6 +90,7 @@ it('R020: claims that cannot be started any more are each handed back once', asy
     start: (row) => loop.slotFreed({ id: row.id } as ClaimSettlement),
     handBack: (row) => ({ id: row.id }) as ClaimSettlement,
     settled() {},
+    unwritable: (claim) => claim,
     leaseLost() {},
     failed: (error) => expect.unreachable(String(error)),
     recovered() {},

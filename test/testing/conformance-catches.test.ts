@@ -50,7 +50,7 @@ const WRONG_RULES: Record<string, Partial<Rules>> = {
     settled(stored, write, now) {
       const after = RULES.settled(stored, write, now)
       return write.settlement.status === 'retrying'
-        ? patched(after, { runAfter: (stored.row.lockedAt ?? now) + write.settlement.delayMs })
+        ? patched(after, { runAfter: (stored.row.lockedAt ?? now) + (write.settlement.delayMs ?? 0) })
         : after
     },
   },

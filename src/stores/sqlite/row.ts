@@ -46,5 +46,10 @@ export function toRow(values: SqlRow): JobRow {
 export function toHistory(errors: string): readonly HistoryEntry[] {
   if (errors === '[]') return NO_HISTORY
   const history = readJson(errors)
-  return Array.isArray(history) ? (history as HistoryEntry[]) : NO_HISTORY
+  return Array.isArray(history) ? history.filter(isEntry) : NO_HISTORY
+}
+
+/** Whoever writes rows by hand may write anything. */
+function isEntry(entry: unknown): entry is HistoryEntry {
+  return typeof entry === 'object' && entry !== null
 }

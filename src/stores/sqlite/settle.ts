@@ -112,7 +112,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
     case 'retrying':
       return sql.run(
         `UPDATE jobs
-         SET status = 'retrying', run_after = ?3, attempts = ?4, waits = ?5, last_error = ifnull(?6, last_error),
+         SET status = 'retrying', run_after = ifnull(?3, run_after), attempts = ?4, waits = ?5, last_error = ifnull(?6, last_error),
            errors = CASE WHEN ?7 IS NULL THEN errors ELSE json_insert(
              CASE WHEN json_array_length(errors) < ?10 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?7)) END,
            max_attempts = ifnull(max_attempts, ?8), updated_at = ?9,
@@ -120,7 +120,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2 AND cancel_requested_at IS NULL`,
         id,
         token,
-        moment(now + settlement.delayMs),
+        settlement.delayMs === null ? null : moment(now + settlement.delayMs),
         settlement.attempts,
         settlement.waits,
         settlement.entry?.message ?? null,

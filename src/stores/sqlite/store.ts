@@ -1,5 +1,5 @@
 /** The SQLite store: which operation runs in which kind of transaction. The statements are in the files beside it. */
-import type { Store } from '../../store.js'
+import type { JobRow, Store } from '../../store.js'
 import { peek, take } from './claim.js'
 import { Database, WAL_BOUND_BYTES } from './database.js'
 import type { Driver, DriverName } from './driver.js'
@@ -11,7 +11,17 @@ import { hasFinished, prune } from './prune.js'
 import { migrate } from './schema.js'
 import { reportAll, settleAll } from './settle.js'
 import { Watcher } from './watch.js'
-import { addWorker, allWorkers, beat, hasDeadWorkers, hasLease, lostClaims, removeDeadWorkers, removeWorker } from './workers.js'
+import {
+  addWorker,
+  allWorkers,
+  beat,
+  hasDeadWorkers,
+  hasLease,
+  lostClaims,
+  removeDeadWorkers,
+  removeWorker,
+  touchWorker,
+} from './workers.js'
 
 export interface SqliteStoreOptions {
   /** The file, which is created by `migrate` when it does not exist; or `:memory:`, for one process's tests. */
@@ -31,6 +41,10 @@ export interface SqliteStoreOptions {
   walBoundBytes?: number
   /** @internal Sees every connection right after it was opened. */
   onOpen?: (driver: Driver) => void
+}
+
+function mayBeLastAttempt({ attempts, maxAttempts }: JobRow): boolean {
+  return maxAttempts === null || attempts >= maxAttempts
 }
 
 export function sqliteStore(options: SqliteStoreOptions): Store {
@@ -73,14 +87,19 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
         if (!alive) return { alive, jobs: [], nextDueInMs: null, settled: [] }
         if (!due || request.limit <= 0) return { alive, jobs: [], nextDueInMs, settled: [] }
       }
-      // A claim lost in a power cut is a job that is pending again, which its loss would have made it too.
-      return database.write(
+      // A claim lost in a power cut is a job that is pending again, which its loss would have made it too...
+      const fleeting = settlements.length === 0
+      const answer = await database.write(
         (sql) => {
           const settled = settleAll(sql, settlements)
           return { ...take(sql, request), settled }
         },
-        { fleeting: settlements.length === 0 },
+        { fleeting },
       )
+      // ...unless it was the last attempt, or may have been: that must not be taken back, or there would be one too many.
+      if (fleeting && answer.jobs.some(mayBeLastAttempt))
+        await database.write((sql) => touchWorker(sql, request.workerId), { quiet: true })
+      return answer
     },
 
     settle: async (settlements) => (settlements.length === 0 ? [] : database.write((sql) => settleAll(sql, settlements))),
@@ -91,8 +110,8 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     heartbeat: (workerId, leaseMs) => database.write((sql) => beat(sql, workerId, leaseMs), { quiet: true, fleeting: true }),
     retire: (workerId) => database.write((sql) => removeWorker(sql, workerId), { fleeting: true }),
 
-    lost: async (limit) => {
-      const { jobs, dead } = await database.read((sql) => ({ jobs: lostClaims(sql, limit), dead: hasDeadWorkers(sql) }))
+    lost: async (limit, types) => {
+      const { jobs, dead } = await database.read((sql) => ({ jobs: lostClaims(sql, limit, types), dead: hasDeadWorkers(sql) }))
       if (dead) await database.write(removeDeadWorkers)
       return jobs
     },

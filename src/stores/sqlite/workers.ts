@@ -49,11 +49,16 @@ export function hasLease(sql: Sql, workerId: string): boolean {
   return sql.all(`SELECT 1 FROM job_workers WHERE id = ? AND lease_until > ?`, workerId, sql.now).length === 1
 }
 
+/** A write that changes nothing of worth: its commit waits for the disk, and takes along what was written before it. */
+export function touchWorker(sql: Sql, workerId: string): void {
+  sql.run(`UPDATE job_workers SET heartbeat_at = heartbeat_at WHERE id = ?`, workerId)
+}
+
 export function removeWorker(sql: Sql, workerId: string): void {
   sql.run(`DELETE FROM job_workers WHERE id = ?`, workerId)
 }
 
-export function lostClaims(sql: Sql, limit: number): JobRow[] {
+export function lostClaims(sql: Sql, limit: number, types: readonly string[] | undefined): JobRow[] {
   // The inner SELECT walks jobs_running, without the rows themselves, and asks job_workers by primary key.
   const rows = sql.all(
     `SELECT ${COLUMNS} FROM jobs
@@ -61,9 +66,11 @@ export function lostClaims(sql: Sql, limit: number): JobRow[] {
        SELECT rowid FROM jobs
        WHERE status = 'running' AND NOT EXISTS (
          SELECT 1 FROM job_workers WHERE job_workers.id = jobs.locked_by AND job_workers.lease_until > ?1))
+       AND (?3 IS NULL OR type IN (SELECT value FROM json_each(?3)))
      ORDER BY locked_at, rowid LIMIT ?2`,
     sql.now,
     limit,
+    types === undefined ? null : JSON.stringify(types),
   )
   return rows.map(toRow)
 }

@@ -103,6 +103,15 @@ export const leaseTests: TestGroup = {
       assert.deepEqual(await bench.store.lost(10), rows)
     }),
 
+    test('lost claims are listed of the types asked for, however many of others there are', async (bench) => {
+      for (let i = 0; i < 3; i++) await bench.running({ type: 'other' })
+      const mine = await bench.running()
+      bench.clock.advance(LEASE_MS + 1)
+      assert.deepEqual(idsOf(await bench.store.lost(1, ['mail', 'none'])), [mine.id])
+      assert.deepEqual(await bench.store.lost(10, []), [])
+      assert.equal((await bench.store.lost(10)).length, 4)
+    }),
+
     test('lost claims are listed oldest first, up to the limit', async (bench) => {
       await bench.register('worker-1', 1_000_000)
       const rows: JobRow[] = []

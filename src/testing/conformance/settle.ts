@@ -210,6 +210,14 @@ export const settleTests: TestGroup = {
       assert.equal((await bench.row(row.id)).status, 'succeeded')
     }),
 
+    test('a retry without a delay of its own leaves the job due when it was', async (bench) => {
+      bench.clock.advance(1_000)
+      const row = await bench.running({ runAfter: { at: bench.clock.now() - 500 } })
+      bench.clock.advance(1_000)
+      await bench.settle(row, retrying({ delayMs: null }))
+      assert.equal((await bench.row(row.id)).runAfter, row.runAfter)
+    }),
+
     test('another token changes nothing, however alike', async (bench) => {
       const row = await bench.running()
       for (const token of [`${row.claimToken} `, row.claimToken!.toUpperCase(), '', 'token', null]) {

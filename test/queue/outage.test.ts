@@ -1,0 +1,240 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { JobtableError, jobtable, type Classification, type Queue, type QueueOptions } from '../../src/index.js'
+import type { Store } from '../../src/store.js'
+import { openDriver } from '../../src/stores/sqlite/driver.js'
+import { sqliteStore } from '../../src/stores/sqlite/index.js'
+
+const anything = { payload: z.unknown(), idempotency: { none: 'a test' } }
+const silent = { debug() {}, info() {}, warn() {}, error() {} }
+const away = () => Promise.reject(new JobtableError('store_unavailable', 'the database is away'))
+
+let queue: Queue
+afterEach(() => queue.close())
+
+/** A queue in memory, some of whose store's methods are replaced. */
+function open(alter: (store: Store) => Partial<Store>, options: QueueOptions = {}): Queue {
+  const store = sqliteStore({ path: ':memory:' })
+  queue = jobtable('sqlite::memory:', { logger: silent, ...options, store: { ...store, ...alter({ ...store }) } })
+  return queue
+}
+
+/** A promise and the function that resolves it. */
+function gate(): { opened: Promise<void>; open(): void } {
+  let release!: () => void
+  const opened = new Promise<void>((resolve) => (release = resolve))
+  return { opened, open: () => release() }
+}
+
+describe('a settlement that cannot be written', () => {
+  const refusing = (store: Store): Partial<Store> => {
+    const check = (settlements: Parameters<Store['settle']>[0] = []) => {
+      if (settlements.some(({ settlement }) => settlement.status === 'succeeded' && settlement.result === '"bad"'))
+        throw new Error('CHECK constraint failed')
+    }
+    return {
+      claim: async (request, settlements) => (check(settlements), store.claim(request, settlements)),
+      settle: async (settlements) => (check(settlements), store.settle(settlements)),
+    }
+  }
+
+  it('fails its own job, and holds up no other', async () => {
+    const type = open(refusing).define('type', { ...anything, run: (job) => job.payload as string })
+    const [bad, ...good] = (await type.enqueueMany(['bad', 'a', 'b', 'c'])).map(({ job }) => job)
+    await queue.drain()
+    expect(await bad!.refresh()).toMatchObject({
+      status: 'failed',
+      lastError: expect.stringContaining('CHECK constraint failed') as string,
+    })
+    expect(await Promise.all(good.map((job) => job.result()))).toEqual(['a', 'b', 'c'])
+  })
+  it.each<[string, unknown]>([
+    ['a wait that is no number', { kind: 'transient', code: 'mine', blame: 'provider', retryAfterMs: Number.NaN }],
+    ['an unknown kind', { kind: 'odd', code: 'mine', blame: 'provider' }],
+    ['no code', { kind: 'permanent' }],
+  ])("does not come from a classify of one's own that answers with %s", async (_, answer) => {
+    const type = open(() => ({})).define('type', {
+      ...anything,
+      classify: () => answer as Classification,
+      run: () => {
+        throw new Error('x')
+      },
+    })
+    const { job } = await type.enqueue(null)
+    await queue.drain()
+    expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 1 })
+  })
+})
+
+describe('a handler that returned', () => {
+  it('is not run again because of what it returned, whatever its type or its schema say', async () => {
+    let effects = 0
+    const schema = z.unknown().refine(() => {
+      throw new Error('the schema is broken')
+    })
+    const type = open(() => ({})).define('type', {
+      ...anything,
+      result: schema,
+      classify: () => ({ kind: 'transient', code: 'mine', blame: 'provider' }),
+      retry: { backoff: () => 0, jitter: false },
+      run: () => ++effects,
+    })
+    const { job } = await type.enqueue(null)
+    await queue.drain()
+    expect([effects, (await job.refresh()).status]).toEqual([1, 'failed'])
+  })
+})
+
+describe('a row with an odd history, written by hand', () => {
+  it('neither stops a worker nor its recovery', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'jobtable-'))
+    const store = sqliteStore({ path: join(folder, 'app.db') })
+    queue = jobtable('sqlite::memory:', { logger: silent, store })
+    const type = queue.define('type', { ...anything, run: () => 'done' })
+    const jobs = (await type.enqueueMany([1, 2, 3])).map(({ job }) => job)
+    await store.register({ id: 'dead', host: 'h', pid: 1, queues: [], types: [], concurrency: 1 }, 60_000)
+    await store.claim({ workerId: 'dead', token: 't', queues: ['default'], types: ['type'], limit: 2 })
+    await store.retire('dead')
+    const hand = openDriver(join(folder, 'app.db'))
+    hand.exec(`UPDATE jobs SET errors = '[null, 5, "text", {}]'`)
+    hand.close()
+    const worker = queue.work({ lease: '1s' })
+    expect(await Promise.all(jobs.map((job) => job.result({ timeout: '20s' })))).toEqual(['done', 'done', 'done'])
+    await worker.stop()
+    await queue.close()
+    await rm(folder, { recursive: true })
+  })
+})
+
+describe('closing', () => {
+  it('leaves the queue to the handlers that still run', async () => {
+    const started = gate()
+    const go = gate()
+    const type = open(() => ({})).define('type', {
+      ...anything,
+      run: async (job) => {
+        started.open()
+        await go.opened
+        await queue.enqueue('other', {})
+        return (await queue.get(job.id))!.status
+      },
+    })
+    const succeeded: unknown[] = []
+    queue.work().on('succeeded', (event) => succeeded.push(event))
+    await type.enqueue(null)
+    await started.opened
+    const closing = queue.close()
+    go.open()
+    await closing
+    expect(succeeded).toHaveLength(1)
+    await expect(queue.get('x')).rejects.toMatchObject({ code: 'queue_closed' })
+  })
+  it('ends, says what is lost, and leaves nothing behind when the database fails to the end', async () => {
+    let down = false
+    const errors: string[] = []
+    const logger = { ...silent, error: (_: object, message: string) => void errors.push(message) }
+    const type = open(
+      (store) => ({
+        claim: (...args) => (down ? away() : store.claim(...args)),
+        settle: (...args) => (down ? away() : store.settle(...args)),
+      }),
+      { logger },
+    ).define('type', { ...anything, run: () => void (down = true) })
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+    const before = timers()
+    const worker = queue.work()
+    const failing = new Promise((resolve) => worker.on('error', resolve))
+    await type.enqueue(null)
+    await failing
+    await queue.close()
+    expect(errors.some((message) => message.includes('stopped before the database took its last settlements'))).toBe(true)
+    expect(timers()).toBeLessThanOrEqual(before)
+  })
+  it('signs the worker off for good, whatever its heartbeats do', async () => {
+    const store = sqliteStore({ path: ':memory:' })
+    const beaten = gate()
+    const alter: Partial<Store> = {
+      retire: async (id) => {
+        await store.retire(id)
+        await store.heartbeat(id, 1_000)
+        beaten.open()
+      },
+    }
+    queue = jobtable('sqlite::memory:', { logger: silent, store: { ...store, ...alter } })
+    queue.define('type', { ...anything, run: () => {} })
+    const worker = queue.work({ lease: '1s' })
+    await worker.ready()
+    await worker.stop()
+    await beaten.opened
+    expect((await queue.stats()).workers).toEqual([])
+  })
+})
+
+describe('what a product brings along may fail', () => {
+  it('a logger that throws changes nothing', async () => {
+    const broken = () => {
+      throw new Error('the disk of the log is full')
+    }
+    const type = open(() => ({}), { logger: { debug: broken, info: broken, warn: broken, error: broken } }).define('type', {
+      ...anything,
+      run: (job) => {
+        job.log.info('hello')
+        return 'done'
+      },
+    })
+    const { job } = await type.enqueue(null)
+    await queue.drain()
+    expect(await job.result()).toBe('done')
+  })
+  it('a listener that rejects is logged', async () => {
+    const errors: string[] = []
+    const logger = { ...silent, error: (_: object, message: string) => void errors.push(message) }
+    const type = open(() => ({}), { logger }).define('type', { ...anything, run: () => {} })
+    const worker = queue.work()
+    worker.on('succeeded', () => Promise.reject(new Error('a listener')) as never)
+    await (await type.enqueue(null)).job.result()
+    await worker.stop()
+    expect(errors).toEqual(['a listener of the worker threw'])
+  })
+})
+
+describe('waits that are longer than a timer can be', () => {
+  it('are waited for', async () => {
+    const calls = { claim: 0, heartbeat: 0 }
+    const type = open((store) => ({
+      claim: (...args) => (calls.claim++, store.claim(...args)),
+      heartbeat: (...args) => (calls.heartbeat++, store.heartbeat(...args)),
+    })).define('type', { ...anything, run: () => {} })
+    const worker = queue.work({ pollInterval: '30d', lease: '90d' })
+    const { job } = await type.enqueue(null)
+    await job.result({ timeout: '30d' })
+    await worker.idle()
+    const after = calls.claim
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect([calls.claim - after, calls.heartbeat]).toEqual([0, 0])
+    await worker.stop({ timeout: '30d' })
+  })
+})
+
+describe('a lost job of a type that is unknown here', () => {
+  it('waits for a worker that knows its limits', async () => {
+    const store = sqliteStore({ path: ':memory:' })
+    queue = jobtable('sqlite::memory:', { logger: silent, store })
+    await queue.open()
+    await queue.enqueue('charge', {})
+    await store.register({ id: 'dead', host: 'h', pid: 1, queues: [], types: [], concurrency: 1 }, 60_000)
+    await store.claim({ workerId: 'dead', token: 't', queues: ['default'], types: ['charge'], limit: 1 })
+    await store.retire('dead')
+    queue.define('mail', { ...anything, run: () => {} })
+    const [row] = await store.lost(10, [...queue.types.keys()])
+    expect(row).toBeUndefined()
+    const charge = queue.define('charge', { ...anything, retry: { maxAttempts: 1 }, run: () => {} })
+    const worker = queue.work({ lease: '1s' })
+    const failed = new Promise<{ type: string }>((resolve) => worker.on('failed', resolve))
+    expect((await failed).type).toBe(charge.name)
+    await worker.stop()
+  })
+})
