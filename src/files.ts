@@ -5,8 +5,8 @@
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { access, mkdir, open, rename, rm, rmdir } from 'node:fs/promises'
-import { basename, dirname, join, resolve, sep } from 'node:path'
+import { access, mkdir, open, readdir, rename, rm, rmdir } from 'node:fs/promises'
+import { dirname, join, resolve, sep } from 'node:path'
 import { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { JobtableError } from './errors.js'
@@ -86,24 +86,29 @@ export class JobFile implements FileDescription {
 /** The file that a stored result describes, or null. */
 export function fileOf(result: unknown): FileDescription | null {
   if (typeof result !== 'object' || result === null || !('$file' in result)) return null
-  return result.$file as FileDescription
+  const about = result.$file
+  const named = typeof about === 'object' && about !== null && 'key' in about && typeof about.key === 'string'
+  return named ? (about as FileDescription) : null
 }
 
 export type FileContent = string | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<string | Uint8Array>
 
-/** Streams the content into the store, measuring it on the way. */
+export interface StoreFileOptions {
+  contentType?: string
+  signal?: AbortSignal
+  /** Told of the key before anything is written under it; when it rejects, nothing is. */
+  note?: (key: string) => Promise<void>
+}
+
+/** Streams the content into the store, measuring it on the way. A stream that was not read to its end is destroyed. */
 export async function storeFile(
   files: FileStore,
   folder: string,
   name: string,
   content: FileContent,
-  options: { contentType?: string; signal?: AbortSignal } = {},
+  { contentType = contentTypeOf(name), signal, note }: StoreFileOptions = {},
 ): Promise<JobFile> {
-  if (!/^[^/\\\0]{1,200}$/.test(name) || name === '.' || name === '..') {
-    throw new JobtableError('config_invalid', `${JSON.stringify(name)} is no file name: give 1 to 200 characters without slashes`)
-  }
   const key = `${folder}/${name}`
-  const contentType = options.contentType ?? contentTypeOf(name)
   const hash = createHash('sha256')
   let size = 0
   const measure = new Transform({
@@ -114,10 +119,29 @@ export async function storeFile(
     },
   })
   const source = toReadable(content)
-  const { signal } = options
-  // Both sides are awaited: a source that fails must fail the write, and a write that fails must stop the source.
-  await Promise.all([pipeline(source, measure, { ...(signal && { signal }) }), files.write(key, measure, { contentType })])
+  const write = async (): Promise<void> => files.write(key, measure, { contentType })
+  try {
+    checkFileName(name)
+    await note?.(key)
+    // Both sides are awaited: a source that fails must fail the write, and a write that fails must stop the source.
+    await Promise.all([pipeline(source, measure, { ...(signal && { signal }) }), write()])
+  } catch (error) {
+    source.destroy()
+    throw error
+  }
   return new JobFile({ key, name, size, sha256: hash.digest('hex'), contentType }, files)
+}
+
+/** The longest name that file systems take, in bytes of UTF-8. */
+const LONGEST_NAME = 255
+
+function checkFileName(name: string): void {
+  const usable = typeof name === 'string' && /^[^/\\\0]+$/.test(name) && name !== '.' && name !== '..' && name.isWellFormed()
+  if (usable && Buffer.byteLength(name) <= LONGEST_NAME) return
+  throw new JobtableError(
+    'config_invalid',
+    `${JSON.stringify(name)} is no file name: give 1 to ${LONGEST_NAME} bytes of UTF-8 without slashes`,
+  )
 }
 
 function toReadable(content: FileContent): Readable {
@@ -142,15 +166,18 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 }
 
 function contentTypeOf(name: string): string {
-  return CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1).toLowerCase()] ?? 'application/octet-stream'
+  const extension = /[^.]*$/.exec(name)![0].toLowerCase()
+  return CONTENT_TYPES[extension] ?? 'application/octet-stream'
 }
 
 /**
  * Files in a local folder: streamed to a temporary name, flushed to the disk, then renamed, so that a file is there whole or
- * not at all.
+ * not at all. A process that is killed while it writes leaves its temporary file, which goes when a
+ * file of the same folder is deleted, whether that is there or not.
  */
 export function localFiles(folder: string): FileStore {
   const root = resolve(folder)
+  const writing = new Set<string>()
   const pathOf = (key: string): string => {
     const path = resolve(root, key)
     if (!path.startsWith(root + sep))
@@ -160,7 +187,9 @@ export function localFiles(folder: string): FileStore {
   return {
     async write(key, content) {
       const path = pathOf(key)
-      const temporary = join(dirname(path), `.${basename(path).slice(0, 100)}.${randomUUID()}.tmp`)
+      // Of a length of its own: a name as long as the file's might be too long with anything added.
+      const temporary = join(dirname(path), `.${randomUUID()}.tmp`)
+      writing.add(temporary)
       await mkdir(dirname(path), { recursive: true })
       try {
         await pipeline(content, createWriteStream(temporary, { flags: 'wx' }))
@@ -174,6 +203,8 @@ export function localFiles(folder: string): FileStore {
       } catch (error) {
         await rm(temporary, { force: true })
         throw error
+      } finally {
+        writing.delete(temporary)
       }
     },
     async read(key) {
@@ -191,8 +222,34 @@ export function localFiles(folder: string): FileStore {
     async delete(key) {
       const path = pathOf(key)
       await rm(path, { force: true })
+      const left = await temporaryFiles(dirname(path))
+      await Promise.all(left.filter((file) => !writing.has(file)).map((file) => rm(file, { force: true })))
       await removeEmptyFolders(dirname(path), root)
     },
+  }
+}
+
+/** Stands in where there is no place for files; says so to whoever asks for one. */
+export function noFiles(database: string): FileStore {
+  const refuse = async (): Promise<never> => {
+    throw new JobtableError(
+      'config_invalid',
+      `there is no place for files beside ${database}: give the queue the option files, a folder or a file store`,
+    )
+  }
+  return { write: refuse, read: refuse, exists: refuse, delete: refuse }
+}
+
+/** As `write` names them. */
+const TEMPORARY = /^\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/
+
+async function temporaryFiles(folder: string): Promise<string[]> {
+  try {
+    const names = await readdir(folder)
+    return names.filter((name) => TEMPORARY.test(name)).map((name) => join(folder, name))
+  } catch (error) {
+    if (hasCode(error, 'ENOENT', 'ENOTDIR')) return []
+    throw error
   }
 }
 

@@ -23,14 +23,14 @@ export type OnDuplicate = 'return_existing_file' | 'return_previous_result' | 'i
 export type KeyPart = string | number | boolean
 
 /** The fields that a key can be made of: those that hold a text, a number or a boolean, or nothing. */
-export type KeyField<Payload> = unknown extends Payload
+type KeyField<Payload> = unknown extends Payload
   ? string
   : {
       [K in keyof Payload & string]-?: unknown extends Payload[K] ? K : Exclude<Payload[K], undefined> extends KeyPart ? K : never
     }[keyof Payload & string]
 
 /** The fields of a payload; any where its type does not tell. */
-export type FieldOf<Payload> = unknown extends Payload ? string : keyof Payload & string
+type FieldOf<Payload> = unknown extends Payload ? string : keyof Payload & string
 
 export interface IdempotencyRule<Output, Mode extends OnDuplicate = OnDuplicate, Input = Output> {
   /** The fields that make the key, or a function that returns its parts. Both see the payload as the schema's output. */
@@ -70,7 +70,7 @@ export function prepareRule(type: string, option: IdempotencyRule<never> | NoIde
       `${type}: idempotency.none needs a reason, such as { none: 'every click is meant' }`,
     )
   }
-  const { key, onDuplicate, keepFor, compare = 'payload' } = option as IdempotencyRule<Record<string, unknown>>
+  const { key, onDuplicate, keepFor, compare = 'payload' } = option as unknown as IdempotencyRule<Record<string, unknown>>
   if (!['return_existing_file', 'return_previous_result', 'ignore_duplicate'].includes(onDuplicate)) {
     throw new JobtableError(
       'config_invalid',

@@ -146,11 +146,26 @@ function preparePolicy(name: string, retry: RetryOptions): RetryPolicy {
   const { maxAttempts = DEFAULT_MAX_ATTEMPTS, backoff = nextRunAfter, maxDelay, jitter = true, maxRetryAfter = '1h' } = retry
   return {
     maxAttempts: checkMaxAttempts(maxAttempts, name),
-    backoff: typeof backoff === 'function' ? backoff : exponential(parseDuration(backoff.base), backoff.factor ?? 2),
+    backoff: typeof backoff === 'function' ? backoff : exponential(...checkCurve(name, backoff)),
     maxDelayMs: maxDelay === undefined ? DEFAULT_MAX_DELAY_MS : parseDuration(maxDelay),
     jitter,
     maxRetryAfterMs: parseDuration(maxRetryAfter),
   }
+}
+
+function checkCurve(name: string, { base, factor = 2 }: { base: Duration; factor?: number }): [baseMs: number, factor: number] {
+  const baseMs = parseDuration(base)
+  const invalid = !isPositive(baseMs)
+    ? `base must be a length of time above 0, not ${base}`
+    : !isPositive(factor)
+      ? `factor must be a number above 0, not ${String(factor)}`
+      : null
+  if (invalid !== null) throw new JobtableError('config_invalid', `${name}: backoff.${invalid}`)
+  return [baseMs, factor]
+}
+
+function isPositive(value: unknown): boolean {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0
 }
 
 export function checkMaxAttempts(maxAttempts: number, what: string): number {

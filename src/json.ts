@@ -14,33 +14,37 @@ export const MAX_DEPTH = 200
 /** The longest JSON text stored for a payload or a result, in bytes of UTF-8: 1 MiB. Bigger things are files. */
 const MAX_JSON_BYTES = 1_048_576
 
-/**
- * `true` where every value of type T survives JSON as it is; otherwise a sentence that says why not. `Seen` are the types that T
- * is a part of: a type that holds itself is looked at once.
- */
+/** `true` where every value of type T survives JSON as it is; otherwise a sentence that says why not. */
 export type JsonCheck<T, Seen = never> = 0 extends 1 & T
   ? true
   : unknown extends T
     ? true
-    : [T] extends [Seen | JsonValue]
+    : [T] extends [JsonValue]
       ? true
-      : T extends JsonPrimitive | undefined | void
+      : [Exactly<T>] extends [Seen] // A type that holds itself is looked at once.
         ? true
-        : T extends Date
-          ? 'a Date is no JSON: pass its ISO text'
-          : T extends bigint | symbol | ((...args: never[]) => unknown)
-            ? 'a bigint, symbol or function is no JSON'
-            : T extends Map<unknown, unknown> | Set<unknown> | RegExp | Error | ArrayBuffer | ArrayBufferView | Promise<unknown>
-              ? 'a class instance is no JSON: pass plain data'
-              : T extends readonly (infer Item)[]
-                ? JsonCheck<Item, Seen | T>
-                : T extends object
-                  ? { [K in keyof T]-?: JsonCheck<T[K], Seen | T> }[keyof T] extends infer Checks
-                    ? [Exclude<Checks, true>] extends [never]
-                      ? true
-                      : Exclude<Checks, true>
-                    : never
-                  : 'this type is no JSON'
+        : JsonWalk<T, Seen | Exactly<T>>
+
+/** Assignable to that of the same type only, neither of a wider nor of a narrower one. */
+type Exactly<T> = (value: T) => T
+
+type JsonWalk<T, Seen> = T extends JsonPrimitive | undefined | void
+  ? true
+  : T extends Date
+    ? 'a Date is no JSON: pass its ISO text'
+    : T extends bigint | symbol | ((...args: never[]) => unknown)
+      ? 'a bigint, symbol or function is no JSON'
+      : T extends Map<unknown, unknown> | Set<unknown> | RegExp | Error | ArrayBuffer | ArrayBufferView | Promise<unknown>
+        ? 'a class instance is no JSON: pass plain data'
+        : T extends readonly (infer Item)[]
+          ? JsonCheck<Item, Seen>
+          : T extends object
+            ? { [K in keyof T]-?: JsonCheck<T[K], Seen> }[keyof T] extends infer Checks
+              ? [Exclude<Checks, true>] extends [never]
+                ? true
+                : Exclude<Checks, true>
+              : never
+            : 'this type is no JSON'
 
 interface Refusal {
   path: string

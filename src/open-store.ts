@@ -1,9 +1,10 @@
 /**
- * From a database URL to its store.
+ * From a database URL to its store, and to where its files go.
  */
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { JobtableError } from './errors.js'
+import { localFiles, noFiles, type FileStore } from './files.js'
 import { maskSecrets } from './mask.js'
 import type { Store } from './store.js'
 import { sqliteStore } from './stores/sqlite/index.js'
@@ -13,7 +14,16 @@ export interface OpenStoreOptions {
   driver?: 'node:sqlite' | 'better-sqlite3'
 }
 
-export function openStore(url: string, options: OpenStoreOptions): { store(): Store; filesFolder: string } {
+export function openStore(url: string, options: OpenStoreOptions): Store {
+  const host = /^sqlite:\/\/(?!\/)(.*)$/.exec(url)?.[1]
+  if (host !== undefined) {
+    throw new JobtableError(
+      'config_invalid',
+      maskSecrets(
+        `${url} names a host where SQLite has none: write sqlite:${host || 'app.db'} for a file seen from here, or sqlite:///absolute/path`,
+      ),
+    )
+  }
   // One letter before the colon is a Windows drive, not a scheme.
   const bare = url !== '' && !/^[a-z][a-z0-9+.-]+:/i.test(url)
   const path = bare ? url : /^sqlite:(?:\/\/(?=\/))?(.+)$/.exec(url)?.[1]
@@ -23,13 +33,16 @@ export function openStore(url: string, options: OpenStoreOptions): { store(): St
       `${maskSecrets(url)} is no database URL that this version knows: write sqlite:<file>, such as sqlite:app.db, or the file alone`,
     )
   }
-  return {
-    store: () =>
-      sqliteStore({
-        path,
-        synchronous: options.durability === 'relaxed' ? 'normal' : 'full',
-        ...(options.driver && { driver: options.driver }),
-      }),
-    filesFolder: path === ':memory:' ? join(tmpdir(), `jobtable-files-${process.pid}`) : `${path}.files`,
-  }
+  return sqliteStore({
+    path,
+    synchronous: options.durability === 'relaxed' ? 'normal' : 'full',
+    ...(options.driver && { driver: options.driver }),
+  })
+}
+
+/** Where the files of a queue on this store go when it does not say: beside the database. */
+export function filesBeside(store: Store): FileStore {
+  const path = /^sqlite:(.+)$/.exec(store.name)?.[1]
+  if (path === undefined) return noFiles(store.name)
+  return localFiles(path === ':memory:' ? join(tmpdir(), `jobtable-files-${process.pid}`) : `${path}.files`)
 }

@@ -18,7 +18,7 @@ import {
   type ResultCheck,
 } from './job-type.js'
 import { consoleLogger, guarded, type Logger } from './logger.js'
-import { openStore } from './open-store.js'
+import { filesBeside, openStore } from './open-store.js'
 import { Producer, type EnqueueOptions, type NamedEnqueueOptions } from './producer.js'
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
 import { isFinal } from './transition.js'
@@ -111,12 +111,11 @@ export class Queue {
 
   /** @internal Use `jobtable(...)`. */
   constructor(url: string, options: QueueOptions) {
-    const opened = openStore(url, options)
-    this.#store = options.store ?? opened.store()
+    this.#store = options.store ?? openStore(url, options)
     this.name = this.#store.name
     this.logger = guarded(options.logger ?? consoleLogger)
     this.locale = options.locale ?? 'en'
-    this.files = typeof options.files === 'object' ? options.files : localFiles(options.files ?? opened.filesFolder)
+    this.files = typeof options.files === 'string' ? localFiles(options.files) : (options.files ?? filesBeside(this.#store))
     this.retention = prepareRetention(options.retention ?? {})
     this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs))
     this.#producer = new Producer(this.#batcher, this.files)
@@ -209,9 +208,9 @@ export class Queue {
   /** Why this job does not run at this moment, in one sentence. */
   async why(id: string): Promise<string> {
     const store = await this.open()
-    const [[row], overview] = await Promise.all([store.get([id]), store.overview()])
+    const [[row], workers] = await Promise.all([store.get([id]), store.workers()])
     if (!row) throw jobNotFound(id)
-    return explain(row, overview)
+    return explain(row, workers)
   }
 
   /** Row counts by type, queue and status, and the workers. */

@@ -85,8 +85,9 @@ export interface NewJob {
 
 /**
  * - `inserted`: the new row
- * - `held`: another row, perhaps one earlier in the same call, holds the key; `now` is the database's time, for its age
- * - `id_taken`: a row has this id already; nothing was inserted
+ * - `held`: a row holds the key, perhaps one earlier in the same call, perhaps the very row with this id; `now` is the
+ *   database's time, for its age
+ * - `id_taken`: a row has this id already, and does not hold the key, or was to be superseded; nothing was inserted
  */
 export type InsertOutcome =
   | { type: 'inserted'; row: JobRow }
@@ -126,7 +127,10 @@ export interface FencedSettlement extends Fence {
   settlement: Settlement
   /** Written to a row whose `maxAttempts` is null, so that the row tells. */
   maxAttempts: number
-  /** The finished row is kept at least this long, beyond what retention says. Milliseconds, or null. */
+  /**
+   * The finished row is kept at least this long, beyond what retention says. Milliseconds, or null. Means nothing to a
+   * canceled row: what it did is not done, and need not be remembered.
+   */
   keepForMs: number | null
 }
 
@@ -208,11 +212,14 @@ export interface CountRow {
   oldestRunAfter: number
 }
 
-export interface Overview {
-  /** The database's time. */
+export interface WorkerList {
+  /** The database's time, to hold the leases against. */
   now: number
-  counts: CountRow[]
   workers: WorkerRow[]
+}
+
+export interface Overview extends WorkerList {
+  counts: CountRow[]
 }
 
 export interface Finding {
@@ -268,6 +275,9 @@ export interface Store {
 
   /** Row counts by type, queue and status, and the workers. Reads the whole table. */
   overview(): Promise<Overview>
+
+  /** The workers that have a row, dead ones included. Reads no jobs. */
+  workers(): Promise<WorkerList>
 
   /** Settles claims and then claims more, in one commit; see `settle` and `ClaimRequest`. */
   claim(request: ClaimRequest, settlements?: readonly FencedSettlement[]): Promise<ClaimResult & { settled: SettleOutcome[] }>

@@ -4,7 +4,6 @@
  * that waiting for thousands of jobs does not read thousands of rows at every commit. Who comes is answered without a rest, by
  * a read of their own job. While the database is away they wait on.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Duration } from './duration.js'
 import { parseDuration } from './duration.js'
 import { JobtableError } from './errors.js'
@@ -37,6 +36,7 @@ export class Waiters {
   #again = false
   /** No read before this, on the clock of `performance.now()`. */
   #restUntil = 0
+  #closed = false
 
   constructor(store: Store) {
     this.#store = store
@@ -44,6 +44,7 @@ export class Waiters {
 
   /** Resolves with the job's row once `until` says so of it. */
   wait(id: string, until: (row: JobRow) => boolean, timeout?: Duration): Promise<JobRow> {
+    if (this.#closed) return Promise.reject(queueClosed())
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout)
     return new Promise<JobRow>((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined
@@ -70,13 +71,10 @@ export class Waiters {
     })
   }
 
-  /** Rejects everybody who still waits. */
+  /** Rejects everybody who still waits, and who comes later. */
   close(): void {
-    for (const waiters of [...this.#waiters.values()]) {
-      for (const waiter of [...waiters]) {
-        waiter.reject(new JobtableError('queue_closed', 'the queue was closed while somebody waited for a job; the job goes on'))
-      }
-    }
+    this.#closed = true
+    for (const waiters of [...this.#waiters.values()]) for (const waiter of [...waiters]) waiter.reject(queueClosed())
   }
 
   #add(id: string, waiter: Waiter): void {
@@ -123,7 +121,7 @@ export class Waiters {
   /** Not for parts of a millisecond, so that few are answered at once. While somebody waits, it is the poll that keeps us alive. */
   async #rest(): Promise<void> {
     const restMs = Math.floor(this.#restUntil - performance.now())
-    if (restMs > 0) await sleep(restMs, undefined, { ref: false })
+    if (restMs > 0) await new Promise((resolve) => setTimeout(resolve, restMs).unref())
   }
 
   async #readAll(ids: readonly string[]): Promise<void> {
@@ -148,6 +146,10 @@ export class Waiters {
       else if (waiter.until(row)) waiter.resolve(row)
     }
   }
+}
+
+function queueClosed(): JobtableError {
+  return new JobtableError('queue_closed', 'the queue was closed while somebody waited for a job; the job goes on')
 }
 
 export function jobNotFound(id: string): JobtableError {

@@ -1,12 +1,12 @@
 /**
- * Why a job is not running at this moment, in one plain sentence. Pure: it looks at the row and the overview only.
+ * Why a job is not running at this moment, in one plain sentence. Pure: it looks at the row and the workers only.
  */
-import type { JobRow, Overview, WorkerRow } from './store.js'
+import type { JobRow, WorkerList, WorkerRow } from './store.js'
 
-export function explain(job: JobRow, overview: Overview): string {
+export function explain(job: JobRow, list: WorkerList): string {
   switch (job.status) {
     case 'running':
-      return explainRunning(job, overview)
+      return explainRunning(job, list)
     case 'succeeded':
       return `It succeeded at ${iso(job.finishedAt)} and is over.`
     case 'canceled':
@@ -15,11 +15,11 @@ export function explain(job: JobRow, overview: Overview): string {
       return explainFailed(job)
     case 'pending':
     case 'retrying':
-      return explainWaiting(job, overview)
+      return explainWaiting(job, list)
   }
 }
 
-function explainRunning(job: JobRow, { now, workers }: Overview): string {
+function explainRunning(job: JobRow, { now, workers }: WorkerList): string {
   const holder = workers.find((worker) => worker.id === job.lockedBy)
   if (!holder)
     return `It is marked as running, but its worker ${job.lockedBy ?? '(none)'} is gone: a live worker that knows its type takes it back within seconds.`
@@ -44,7 +44,7 @@ function explainFailed(job: JobRow): string {
   return `It has failed: ${reason} ${newest?.code ?? 'unknown'}: ${job.lastError ?? 'no reason was recorded'}. "retry" makes it pending again.`
 }
 
-function explainWaiting(job: JobRow, { now, workers }: Overview): string {
+function explainWaiting(job: JobRow, { now, workers }: WorkerList): string {
   if (job.runAfter > now) {
     const wait = `at ${iso(job.runAfter)}, in ${seconds(job.runAfter - now)}`
     return job.status === 'retrying'

@@ -46,12 +46,12 @@ function canonical(name: string): string {
 
 /** The name that a queue with this URL would have. */
 export function nameOf(url: string): string {
-  return openStore(url, {}).store().name
+  return openStore(url, {}).name
 }
 
 /** A store whose file may be made by it. */
 export function makeStore(session: Session): Store {
-  const store = openStore(session.url, {}).store()
+  const store = openStore(session.url, {})
   refuseMemory(store.name)
   return store
 }

@@ -38,8 +38,8 @@ export function addDoctor(program: Command, on: On): void {
 
 async function examine(store: Store): Promise<Finding[]> {
   const findings = await store.inspect()
-  // Without the tables there is nothing more to look at.
-  const unusable = findings.some(({ code }) => code === 'schema_missing' || code === 'schema_too_new')
+  // Without its tables there is nothing more to look at.
+  const unusable = findings.some(({ code }) => ['database_missing', 'schema_missing', 'schema_too_new'].includes(code))
   if (!unusable) {
     const overview = await store.overview()
     findings.push(...unserved(overview), ...lostWorkers(overview), ...waits(overview), ...(await failures(store, overview)))

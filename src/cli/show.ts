@@ -46,7 +46,7 @@ export function addWhy(program: Command, on: On): void {
       on((session, id: string) =>
         withStore(session, async (store) => {
           const row = await jobById(store, id)
-          const why = safeText(explain(row, await store.overview()))
+          const why = safeText(explain(row, await store.workers()))
           if (session.json) session.printJson({ id, status: row.status, why })
           else session.print(`${clean(why)}\n`)
           return EXIT.ok

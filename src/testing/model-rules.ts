@@ -112,7 +112,7 @@ function settled({ row, keepUntil }: StoredJob, write: FencedSettlement, now: nu
     return { row: { ...released, ...noted(row, entry, now), status, attempts, waits, runAfter }, keepUntil }
   }
   const finished = { ...released, ...outcome(row, settlement, now), status: settlement.status, finishedAt: now }
-  return { row: finished, keepUntil: keepForMs === null ? null : now + keepForMs }
+  return { row: finished, keepUntil: keepForMs === null || settlement.status === 'canceled' ? null : now + keepForMs }
 }
 
 function outcome(row: JobRow, settlement: Exclude<Settlement, { status: 'retrying' }>, now: number): Partial<JobRow> {

@@ -25,6 +25,7 @@ import type {
   SettleOutcome,
   Store,
   WorkerInfo,
+  WorkerList,
   WorkerRow,
 } from '../store.js'
 import { RULES, type RawColumns, type Rules, type StoredJob } from './model-rules.js'
@@ -114,10 +115,12 @@ class Model implements ModelStore {
 
   #insertOne(job: NewJob, now: number): InsertOutcome {
     const { jobs } = this.#tables
-    if (jobs.has(job.id)) return { type: 'id_taken' }
     const holder = this.#holder(job)
+    const taken = jobs.has(job.id)
+    if (taken && holder?.row.id !== job.id) return { type: 'id_taken' }
     if (holder !== undefined) {
       if (!this.#rules.mayTakeOver(holder.row, job.supersedes)) return { type: 'held', holder: holder.row, now }
+      if (taken) return { type: 'id_taken' }
       jobs.set(holder.row.id, this.#rules.superseded(holder, job.id, now))
     }
     const stored = this.#rules.inserted(job, now)
@@ -160,7 +163,7 @@ class Model implements ModelStore {
   }
 
   async overview(): Promise<Overview> {
-    const { workers } = this.#open()
+    this.#open()
     const now = this.#clock.now()
     const counts = new Map<string, CountRow>()
     for (const row of this.#rows()) {
@@ -170,7 +173,12 @@ class Model implements ModelStore {
       const due = so.due + (this.#rules.isDue(row, now) ? 1 : 0)
       counts.set(group, { ...so, count: so.count + 1, due, oldestRunAfter: Math.min(so.oldestRunAfter, runAfter) })
     }
-    return { now, counts: [...counts.values()], workers: [...workers.values()] }
+    return { counts: [...counts.values()], ...(await this.workers()) }
+  }
+
+  async workers(): Promise<WorkerList> {
+    const { workers } = this.#open()
+    return { now: this.#clock.now(), workers: [...workers.values()] }
   }
 
   async claim(

@@ -7,10 +7,11 @@
  *    └──> aborted (timeout, canceled, shutdown) ──grace──> cut off: threw | handed_back
  *         aborted (lease_lost) ─────────────────────────> abandoned: nothing is written
  */
+import { inspect } from 'node:util'
 import { classify } from '../classify/index.js'
 import { describeError } from '../classify/describe.js'
 import { JobAborted, JobtableError, type AbortCause, type Classification } from '../errors.js'
-import { JobFile, storeFile, type FileContent, type FileStore } from '../files.js'
+import { fileOf, JobFile, storeFile, type FileContent, type FileStore } from '../files.js'
 import { RetryAfter } from '../handler-errors.js'
 import type { PreparedType } from '../job-type.js'
 import { encodeJson } from '../json.js'
@@ -114,7 +115,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
       const returned = await this.preparedType.handler!(this)
       this.#handlerReturned = true
       const result = await this.preparedType.validateResult(returned)
-      outcome = { type: 'succeeded', result: encodeResult(this.type, result) }
+      outcome = { type: 'succeeded', result: this.#encodeResult(result) }
     } catch (error) {
       outcome = this.#outcomeOf(error)
     }
@@ -144,7 +145,21 @@ export class Attempt implements JobContext<unknown>, Reporter {
     this.#end(this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
   }
 
-  async stage(stage: string): Promise<void> {
+  // The verbs are getters, so that a handler may take its job apart: `({ payload, stage, file }) => ...`.
+
+  get stage(): (stage: string) => Promise<void> {
+    return (stage) => this.#enterStage(stage)
+  }
+
+  get progress(): (fraction: number) => void {
+    return (fraction) => this.#makeProgress(fraction)
+  }
+
+  get file(): JobContext<unknown>['file'] {
+    return (name, content, options) => this.#storeFile(name, content, options)
+  }
+
+  async #enterStage(stage: string): Promise<void> {
     if (this.#late('stage')) return
     const known = this.preparedType.stages
     if (typeof stage !== 'string' || stage === '' || stage.length > 100 || (known.length > 0 && !known.includes(stage))) {
@@ -160,7 +175,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
     await this.#env.reports.flush()
   }
 
-  progress(fraction: number): void {
+  #makeProgress(fraction: number): void {
     if (this.#late('progress') || typeof fraction !== 'number' || Number.isNaN(fraction)) return
     const value = Math.min(1, Math.max(0, fraction))
     if (value <= this.#progress) return
@@ -170,20 +185,41 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   get log(): JobLog {
     return {
-      debug: (message, facts) => this.#logLine('debug', message, facts),
-      info: (message, facts) => this.#logLine('info', message, facts),
-      warn: (message, facts) => this.#logLine('warn', message, facts),
-      error: (message, facts) => this.#logLine('error', message, facts),
+      debug: (...args) => this.#logLine('debug', ...args),
+      info: (...args) => this.#logLine('info', ...args),
+      warn: (...args) => this.#logLine('warn', ...args),
+      error: (...args) => this.#logLine('error', ...args),
     }
   }
 
-  async file(name: string, content: FileContent, options: { contentType?: string } = {}): Promise<JobFile> {
-    if (this.#late('file')) throw new JobtableError('lease_lost', `the attempt has ended, so ${name} is not stored`)
-    const folder = `${this.id.replaceAll(':', '_')}/${this.attempt}-${this.token.slice(-8)}`
+  async #storeFile(name: string, content: FileContent, { contentType }: { contentType?: string } = {}): Promise<JobFile> {
     // Noted before it is there, so that it can be found and deleted whatever becomes of the attempt.
-    this.#env.reports.add(this, { event: { kind: 'file', attempt: this.attempt, message: `${folder}/${name}`, data: null } })
-    await this.#env.reports.flush()
-    return storeFile(this.#env.files, folder, name, content, { ...options, signal: this.signal })
+    const note = async (key: string): Promise<void> => {
+      const event: NewEvent = { kind: 'file', attempt: this.attempt, message: key, data: null }
+      if (this.#late('file') || !(await this.#env.reports.note(this, event)))
+        throw new JobtableError('lease_lost', `the attempt has ended, so ${key} is not stored`)
+    }
+    const options = { ...(contentType !== undefined && { contentType }), signal: this.signal, note }
+    return storeFile(this.#env.files, this.#folder, name, content, options)
+  }
+
+  /** Where the files of this attempt are, and of no other. */
+  get #folder(): string {
+    return `${this.id.replaceAll(':', '_')}/${this.attempt}-${this.token.slice(-8)}`
+  }
+
+  #encodeResult(result: unknown): string | null {
+    if (result === undefined) return null
+    const plain = result instanceof JobFile ? result.toJSON() : result
+    const file = fileOf(plain)
+    if (file !== null && !file.key.startsWith(`${this.#folder}/`)) {
+      throw new JobtableError(
+        'result_invalid',
+        `the result of ${this.type} is the file ${file.key}, which this attempt did not store, and which would go when the job that it belongs to is deleted: store a copy with job.file(name, await file.stream()), or return that job's id`,
+        { data: { key: file.key } },
+      )
+    }
+    return encodeJson(plain, `the result of ${this.type}`, 'result_invalid')
   }
 
   async #readPayload(): Promise<unknown> {
@@ -229,7 +265,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
     return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
   }
 
-  #logLine(level: keyof JobLog, message: string, facts?: object): void {
+  #logLine(level: keyof JobLog, ...args: [string, object?]): void {
+    const { message, facts } = lineOf(...args)
     this.#env.logger[level]({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
     const text =
@@ -275,17 +312,23 @@ const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   superseded: 'a newer job has taken the place of this one',
 }
 
-function encodeResult(type: string, result: unknown): string | null {
-  if (result === undefined) return null
-  return encodeJson(result instanceof JobFile ? result.toJSON() : result, `the result of ${type}`, 'result_invalid')
-}
-
 const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limited', 'canceled', 'unknown_outcome'])
 
 /** What a type's own `classify` answers is stored, so it must be what it says. */
 function checkClassification(answer: Classification): Classification {
   if (KINDS.has(answer.kind) && typeof answer.code === 'string' && typeof answer.blame === 'string') return answer
   throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
+}
+
+/** What was said about what. From JavaScript it comes in pino's own order too, and as what is no text or no object. */
+function lineOf(first: unknown, second: unknown): { message: string; facts?: object } {
+  const [said, about] = typeof first === 'object' && first !== null ? [second, first] : [first, second]
+  const message = said ?? (about instanceof Error ? about.message : '')
+  const facts = about instanceof Error ? { err: describeError(about) } : about
+  return {
+    message: typeof message === 'string' ? message : inspect(message),
+    ...((facts ?? null) !== null && { facts: typeof facts === 'object' ? facts! : { value: facts } }),
+  }
 }
 
 function isRetryAfter(error: unknown): error is RetryAfter {

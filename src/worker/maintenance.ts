@@ -2,6 +2,7 @@
  * What every worker does on the side, without a leader: takes back lost claims, and deletes what is past its retention.
  * Each pass returns its counts, and one row that cannot be handled does not hold up the others.
  */
+import { describeError } from '../classify/describe.js'
 import { fileOf, type FileStore } from '../files.js'
 import { readJson } from '../json.js'
 import { DEFAULT_POLICY, type PreparedType } from '../job-type.js'
@@ -44,6 +45,16 @@ export interface Recovery {
   settled(claim: ClaimSettlement): void
   /** This one could not be. */
   failed(error: unknown, row: JobRow): void
+}
+
+/**
+ * What is written in place of a settlement that the store refuses. That is a fault of ours or of the type, and its job says so
+ * rather than stay running for ever.
+ */
+export function unwritable(claim: ClaimSettlement, error: unknown, locale: 'en' | 'zh'): ClaimSettlement {
+  const message = `its outcome cannot be stored: ${describeError(error).message}`
+  const entry = { attempt: claim.row.attempts, kind: 'permanent', code: 'result_invalid', blame: 'developer', message } as const
+  return { ...claim, settlement: { status: 'failed', entry, userMessage: userMessage('result_invalid', locale) } }
 }
 
 /**

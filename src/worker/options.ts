@@ -50,12 +50,20 @@ export function prepareOptions(options: WorkerOptions): PreparedOptions {
   if (leaseMs < 1_000) throw new JobtableError('config_invalid', 'lease must be at least 1s')
   return {
     concurrency: checkCount('concurrency', options.concurrency ?? 10, 1),
-    queues: options.queues?.map(checkQueue),
+    queues: options.queues === undefined ? undefined : checkQueues(options.queues),
     prefetch: checkCount('prefetch', options.prefetch ?? 200, 0),
     pollIntervalMs: Math.max(10, parseDuration(options.pollInterval ?? '1s')),
     leaseMs,
     stopTimeoutMs: parseDuration(options.stopTimeout ?? '25s'),
   }
+}
+
+function checkQueues(queues: readonly string[]): readonly string[] {
+  if (Array.isArray(queues) && queues.length > 0) return queues.map(checkQueue)
+  throw new JobtableError(
+    'config_invalid',
+    'queues must name at least one queue, or the worker would do nothing: leave it out to serve those of every type that has a handler',
+  )
 }
 
 function checkCount(name: string, value: number, least: number): number {

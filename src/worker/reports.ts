@@ -63,6 +63,14 @@ export class Reports {
     await this.#writing
   }
 
+  /** Writes one event now, after what waits. Rejects when it could not be stored; answers whether the claim is still held. */
+  async note(reporter: Reporter, event: NewEvent): Promise<boolean> {
+    await this.flush()
+    const [held] = await this.#store.report([{ id: reporter.id, token: reporter.token, events: [event] }])
+    if (!held) reporter.leaseLost()
+    return held === true
+  }
+
   async #write(): Promise<void> {
     const batch = [...this.#pending]
     this.#inFlight = new Set(this.#pending.keys())

@@ -7,6 +7,10 @@ export class Timers {
   readonly #sleepers = new Set<() => void>()
   #closed = false
 
+  get closed(): boolean {
+    return this.#closed
+  }
+
   /** Runs the pass again and again, `ms` after the last one has ended; what it throws goes to `onError`. */
   every(ms: number, pass: () => Promise<void> | void, onError: (error: unknown) => void): void {
     const arm = (): void => {

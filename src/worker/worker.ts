@@ -8,20 +8,18 @@
  * handler, `Reports` writes what handlers report, `Lease` keeps the claims, `maintenance.ts` cleans up after others.
  */
 import { hostname } from 'node:os'
-import { describeError } from '../classify/describe.js'
 import { parseDuration, type Duration } from '../duration.js'
 import { JobtableError } from '../errors.js'
 import type { FileStore } from '../files.js'
 import type { PreparedType } from '../job-type.js'
 import type { Logger } from '../logger.js'
-import { userMessage } from '../messages.js'
 import type { JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
 import { afterCancelRequest, type Outcome } from '../transition.js'
 import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
 import { Lease } from './lease.js'
 import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
-import { prune, recoverLost, settlementOf, type ClaimSettlement } from './maintenance.js'
+import { prune, recoverLost, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
 import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
 import { Reports } from './reports.js'
 import { signal, Timers } from './timers.js'
@@ -45,6 +43,8 @@ const FIRST_PRUNE_MS = 3_000
 const PRUNE_EVERY_MS = 600_000
 /** Cancellations are looked for at most this often. Milliseconds. */
 const CANCEL_CHECK_MS = 500
+/** A timeout is noticed at most this late. Milliseconds. */
+const TIMEOUT_CHECK_MS = 250
 
 /** The parts of a worker that has reached its database. */
 interface Parts {
@@ -74,6 +74,7 @@ export class Worker {
   #turn = 0
   #whenEmpty: (() => void) | undefined
   #cancelCheck: Promise<void> | undefined
+  #timeoutCheck: Promise<void> | undefined
 
   /** @internal Use `queue.work(...)`. */
   constructor(env: WorkerEnv, options: WorkerOptions) {
@@ -177,7 +178,13 @@ export class Worker {
       start: (row) => this.#run(row),
       handBack: (row) => this.#settlement(row, { type: 'handed_back' }),
       settled: (settlement, outcome) => this.#settled(settlement, outcome),
-      unwritable: (claim, error) => this.#unwritable(claim, error),
+      unwritable: (claim, error) => {
+        logger.error(
+          { err: error, jobId: claim.id, type: claim.row.type },
+          'the outcome of this job cannot be stored; the job fails',
+        )
+        return unwritable(claim, error, locale)
+      },
       leaseLost: () =>
         void lease.beat().then(
           () => loop.wake(),
@@ -193,7 +200,6 @@ export class Worker {
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat())
     this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
     void this.#timers.sleep(FIRST_PRUNE_MS).then(() => this.#pruneAndRepeat(store))
-    this.#every(250, 'timeouts could not be enforced', () => this.#enforceTimeouts())
     loop.wake()
     return this.#parts
   }
@@ -210,6 +216,7 @@ export class Worker {
       return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
     const attempt = new Attempt(row, type, attemptEnv)
     this.#attempts.add(attempt)
+    this.#watchTimeouts()
     void attempt.run()
   }
 
@@ -235,30 +242,6 @@ export class Worker {
 
   #settlement(row: JobRow, outcome: Outcome, cancelRequested = false): ClaimSettlement {
     return settlementOf(row, outcome, this.#env.types.get(row.type), cancelRequested || row.cancelRequestedAt !== null)
-  }
-
-  /** A settlement that the store refuses is a fault of ours or of the type: the job says so, rather than stay running for ever. */
-  #unwritable(claim: ClaimSettlement, error: unknown): ClaimSettlement {
-    const { row } = claim
-    this.#env.logger.error(
-      { err: error, jobId: row.id, type: row.type },
-      'the outcome of this job cannot be stored; the job fails',
-    )
-    const { message } = describeError(error)
-    return {
-      ...claim,
-      settlement: {
-        status: 'failed',
-        entry: {
-          attempt: row.attempts,
-          kind: 'permanent',
-          code: 'result_invalid',
-          blame: 'developer',
-          message: `its outcome cannot be stored: ${message}`,
-        },
-        userMessage: userMessage('result_invalid', this.#env.locale, undefined),
-      },
-    }
   }
 
   #settled(claim: ClaimSettlement, outcome: SettleOutcome): void {
@@ -308,6 +291,16 @@ export class Worker {
   async #prune(store: Store): Promise<void> {
     const pruned = await prune(store, this.#env.files, this.#env.retention, () => this.#stopping !== undefined)
     if (pruned > 0) this.#env.logger.info({ pruned }, 'finished jobs past their retention were deleted')
+  }
+
+  /** Looks at the clock while something runs: a worker without a job has nothing to wake up for. */
+  #watchTimeouts(): void {
+    if (this.#timeoutCheck) return
+    this.#timeoutCheck = this.#timers.sleep(TIMEOUT_CHECK_MS).then(() => {
+      this.#timeoutCheck = undefined
+      this.#enforceTimeouts()
+      if (this.#attempts.size > 0 && !this.#timers.closed) this.#watchTimeouts()
+    })
   }
 
   #enforceTimeouts(): void {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { JobRow, Overview, WorkerRow } from '../../src/store.js'
+import type { JobRow, WorkerList, WorkerRow } from '../../src/store.js'
 import { explain } from '../../src/why.js'
 
 const now = Date.parse('2030-01-01T12:00:00Z')
@@ -34,7 +34,7 @@ const worker = (over: Partial<WorkerRow> = {}): WorkerRow => ({
   ...over,
 })
 const why = (over: Partial<JobRow>, workers: WorkerRow[] = [worker()]) =>
-  explain(job(over), { now, counts: [], workers } satisfies Overview)
+  explain(job(over), { now, workers } satisfies WorkerList)
 const lost = { leaseUntil: now - 1 }
 
 describe('why a job is not running', () => {

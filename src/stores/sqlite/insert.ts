@@ -50,22 +50,27 @@ function insertOne(sql: Sql, job: NewJob): InsertOutcome {
   )
   if (inserted === 1) return { type: 'inserted', row }
   const holder = findHolder(sql, job)
-  return holder ? { type: 'held', holder, now: sql.now } : { type: 'id_taken' }
+  return holder && !supersedesItself(job, holder) ? { type: 'held', holder, now: sql.now } : { type: 'id_taken' }
 }
 
-/** The row that holds the key, unless what stood in the way was another row with the same id. */
+/** The row that holds the key, unless what stood in the way was the id of another row. */
 function findHolder(sql: Sql, job: NewJob): JobRow | undefined {
   if (job.idempotencyKey === null) return undefined
   // By jobs_key, and by primary key.
   const [found] = sql.all(
     `SELECT ${COLUMNS} FROM jobs
      WHERE idempotency_key = ?1 AND type = ?2 AND idempotency_key IS NOT NULL AND superseded_by IS NULL
-       AND NOT EXISTS (SELECT 1 FROM jobs AS taken WHERE taken.id = ?3)`,
+       AND (id = ?3 OR NOT EXISTS (SELECT 1 FROM jobs AS taken WHERE taken.id = ?3))`,
     job.idempotencyKey,
     job.type,
     job.id,
   )
   return found && toRow(found)
+}
+
+/** Its id being taken, a job cannot replace the row that has it. */
+function supersedesItself({ id, supersedes }: NewJob, holder: JobRow): boolean {
+  return holder.id === id && supersedes?.id === id && supersedes.status === holder.status
 }
 
 /** The row as it will be stored; reading it back would cost as much as writing it. */

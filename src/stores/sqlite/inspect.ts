@@ -1,5 +1,5 @@
 /** The doctor's questions. Reads only. */
-import { statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import type { Finding } from '../../store.js'
 import { walBytes, type Database, type Sql } from './database.js'
 import { INDEXES, SCHEMA_VERSION, installedVersion, missingIndexes } from './schema.js'
@@ -8,12 +8,22 @@ import { INDEXES, SCHEMA_VERSION, installedVersion, missingIndexes } from './sch
 const CHECKED_UP_TO_BYTES = 256 * 1024 * 1024
 const BIG_WAL_BYTES = 64 * 1024 * 1024
 
-export function inspect(database: Database): Promise<Finding[]> {
+export async function inspect(database: Database): Promise<Finding[]> {
+  // Opening would create it.
+  if (database.onFile && !existsSync(database.path)) return [missing(database.path)]
   return database.readUnchecked((sql) => {
     const version = installedVersion(sql)
     if (version !== SCHEMA_VERSION) return [...schema(version), ...settings(database, sql)]
     return [...schema(version), ...indexes(sql), ...settings(database, sql), ...size(database, sql), ...leftovers(sql)]
   })
+}
+
+function missing(path: string): Finding {
+  return {
+    level: 'error',
+    code: 'database_missing',
+    message: `there is no file ${path}: look whether this is the right name, seen from ${process.cwd()}, or make it with \`jobtable migrate\``,
+  }
 }
 
 function schema(version: number): Finding[] {

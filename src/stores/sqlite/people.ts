@@ -60,7 +60,7 @@ export function repairOne(sql: Sql, id: string, by: string | null): { row: JobRo
        errors = json_insert(CASE WHEN json_array_length(errors) < ?5 THEN errors ELSE json_remove(errors, '$[0]') END,
          '$[#]', json(?4)),
        user_message = NULL, stage = NULL, progress = NULL, result = NULL, cancel_requested_at = NULL, finished_at = NULL,
-       keep_until = NULL, locked_by = NULL, locked_at = NULL, claim_token = NULL
+       keep_for = 0, locked_by = NULL, locked_at = NULL, claim_token = NULL
      WHERE id = ?1 AND status IN ('failed', 'canceled') AND superseded_by IS NULL
      RETURNING ${COLUMNS}`,
     id,

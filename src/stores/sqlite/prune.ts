@@ -1,36 +1,40 @@
 /** Retention. */
 import type { PrunedJob, Retention } from '../../store.js'
+import type { SqlValue } from './driver.js'
 import type { Sql } from './database.js'
 
+/**
+ * One row for each status and each length of time that its finished jobs are kept for, which are as many as the types say: a
+ * seek in jobs_finished finds the next. Reads ?2 to ?4, the retentions.
+ */
+const GROUPS = `
+  WITH RECURSIVE lengths (status, retention, keep_for) AS (
+    VALUES ('succeeded', ?2, -1), ('failed', ?3, -1), ('canceled', ?4, -1)
+    UNION ALL
+    SELECT status, retention, (
+      SELECT keep_for FROM jobs
+      WHERE (status = 'succeeded' OR status = 'failed' OR status = 'canceled')
+        AND status = lengths.status AND keep_for > lengths.keep_for
+      ORDER BY keep_for LIMIT 1)
+    FROM lengths WHERE keep_for IS NOT NULL)`
+
+/**
+ * What may go, past both its retention and its own keep_for: in each group one range of jobs_finished, oldest first. Rows that
+ * somebody finished by hand may lack the time of it, and count from their last change. Reads ?1, the time, too.
+ */
+const PAST = `FROM lengths CROSS JOIN jobs
+  WHERE (jobs.status = 'succeeded' OR jobs.status = 'failed' OR jobs.status = 'canceled')
+    AND jobs.status = lengths.status AND jobs.keep_for = lengths.keep_for
+    AND ifnull(jobs.finished_at, jobs.updated_at) <= ?1 - max(lengths.retention, lengths.keep_for)`
+
+function times(sql: Sql, { succeededMs, failedMs, canceledMs }: Retention): SqlValue[] {
+  return [sql.now, succeededMs, failedMs, canceledMs]
+}
+
 export function prune(sql: Sql, retention: Retention, limit: number): PrunedJob[] {
-  // Rows that somebody finished by hand may lack the time of it, which jobs_finished finds first.
-  sql.run(
-    `UPDATE jobs SET finished_at = updated_at
-     WHERE (status = 'succeeded' OR status = 'failed' OR status = 'canceled') AND finished_at IS NULL`,
-  )
   const deleted = sql.all(
-    // Each arm reads one status of jobs_finished, oldest first, and stops.
-    `DELETE FROM jobs WHERE rowid IN (
-       SELECT rowid FROM (
-         SELECT rowid FROM jobs
-         WHERE status = 'succeeded' AND finished_at <= ?2 AND (keep_until IS NULL OR keep_until <= ?1)
-         ORDER BY finished_at LIMIT ?5)
-       UNION ALL
-       SELECT rowid FROM (
-         SELECT rowid FROM jobs
-         WHERE status = 'failed' AND finished_at <= ?3 AND (keep_until IS NULL OR keep_until <= ?1)
-         ORDER BY finished_at LIMIT ?5)
-       UNION ALL
-       SELECT rowid FROM (
-         SELECT rowid FROM jobs
-         WHERE status = 'canceled' AND finished_at <= ?4 AND (keep_until IS NULL OR keep_until <= ?1)
-         ORDER BY finished_at LIMIT ?5)
-       LIMIT ?5)
-     RETURNING id, result`,
-    sql.now,
-    sql.now - retention.succeededMs,
-    sql.now - retention.failedMs,
-    sql.now - retention.canceledMs,
+    `DELETE FROM jobs WHERE rowid IN (${GROUPS} SELECT jobs.rowid ${PAST} LIMIT ?5) RETURNING id, result`,
+    ...times(sql, retention),
     limit,
   )
   if (deleted.length === 0) return []
@@ -47,18 +51,6 @@ export function prune(sql: Sql, retention: Retention, limit: number): PrunedJob[
 }
 
 /** Whether there is anything to prune; takes no lock. */
-export function hasFinished(sql: Sql, retention: Retention): boolean {
-  const found = sql.all(
-    // By jobs_finished.
-    `SELECT
-       EXISTS (
-         SELECT 1 FROM jobs WHERE (status = 'succeeded' OR status = 'failed' OR status = 'canceled') AND finished_at IS NULL)
-       OR EXISTS (SELECT 1 FROM jobs WHERE status = 'succeeded' AND finished_at <= ?1)
-       OR EXISTS (SELECT 1 FROM jobs WHERE status = 'failed' AND finished_at <= ?2)
-       OR EXISTS (SELECT 1 FROM jobs WHERE status = 'canceled' AND finished_at <= ?3)`,
-    sql.now - retention.succeededMs,
-    sql.now - retention.failedMs,
-    sql.now - retention.canceledMs,
-  )
-  return found[0]![0] === 1
+export function hasPast(sql: Sql, retention: Retention): boolean {
+  return sql.all(`${GROUPS} SELECT 1 ${PAST} LIMIT 1`, ...times(sql, retention)).length > 0
 }

@@ -69,8 +69,8 @@ CREATE TABLE jobs (
   trace_context TEXT,
   -- When it became succeeded, failed or canceled.
   finished_at INTEGER CHECK (finished_at BETWEEN 0 AND 8640000000000000),
-  -- Not deleted before this time, whatever the retention.
-  keep_until INTEGER CHECK (keep_until BETWEEN 0 AND 8640000000000000)
+  -- Not deleted before so many milliseconds after its end, whatever the retention.
+  keep_for INTEGER NOT NULL DEFAULT 0 CHECK (keep_for BETWEEN 0 AND 8640000000000000)
 ) STRICT;
 
 -- A job's timeline, oldest first by seq.
@@ -117,8 +117,8 @@ export const INDEXES: Readonly<Record<string, string>> = {
   jobs_key: `CREATE UNIQUE INDEX jobs_key ON jobs (idempotency_key, type) WHERE idempotency_key IS NOT NULL AND superseded_by IS NULL`,
   // The key's earlier holders, for a search by key. Holds only superseded rows.
   jobs_superseded: `CREATE INDEX jobs_superseded ON jobs (idempotency_key) WHERE superseded_by IS NOT NULL`,
-  // Retention.
-  jobs_finished: `CREATE INDEX jobs_finished ON jobs (status, finished_at) WHERE status = 'succeeded' OR status = 'failed' OR status = 'canceled'`,
+  // Retention: what is kept for the same time lies together in the order of its end, so that a pass jumps over what stays.
+  jobs_finished: `CREATE INDEX jobs_finished ON jobs (status, keep_for, ifnull(finished_at, updated_at)) WHERE status = 'succeeded' OR status = 'failed' OR status = 'canceled'`,
   job_events_job: `CREATE INDEX job_events_job ON job_events (job_id)`,
 }
 

@@ -40,7 +40,7 @@ function succeedTogether(sql: Sql, settlements: readonly FencedSettlement[]): Se
   for (const { first, ids } of groups.values()) {
     const rows = sql.all(
       `UPDATE jobs
-       SET status = 'succeeded', result = NULL, max_attempts = ifnull(max_attempts, ?3), keep_until = NULL, finished_at = ?4,
+       SET status = 'succeeded', result = NULL, max_attempts = ifnull(max_attempts, ?3), keep_for = 0, finished_at = ?4,
          updated_at = ?4, locked_by = NULL, claim_token = NULL, locked_at = NULL
        WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'running' AND claim_token IS ?2
        RETURNING id`,
@@ -57,19 +57,19 @@ function succeedTogether(sql: Sql, settlements: readonly FencedSettlement[]): Se
 /** How many rows it changed. */
 function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: FencedSettlement): number {
   const now = sql.now
-  const keepUntil = keepForMs === null ? null : moment(now + keepForMs)
+  const keepFor = moment(keepForMs ?? 0)
   switch (settlement.status) {
     case 'succeeded':
       return sql.run(
         `UPDATE jobs
-         SET status = 'succeeded', result = ?3, max_attempts = ifnull(max_attempts, ?4), keep_until = ?5, finished_at = ?6,
+         SET status = 'succeeded', result = ?3, max_attempts = ifnull(max_attempts, ?4), keep_for = ?5, finished_at = ?6,
            updated_at = ?6, locked_by = NULL, claim_token = NULL, locked_at = NULL
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
         id,
         token,
         settlement.result,
         maxAttempts,
-        keepUntil,
+        keepFor,
         now,
       )
     case 'failed':
@@ -78,7 +78,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
          SET status = 'failed', user_message = ?3, last_error = ?4,
            errors = json_insert(
              CASE WHEN json_array_length(errors) < ?9 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?5)),
-           max_attempts = ifnull(max_attempts, ?6), keep_until = ?7, finished_at = ?8, updated_at = ?8,
+           max_attempts = ifnull(max_attempts, ?6), keep_for = ?7, finished_at = ?8, updated_at = ?8,
            locked_by = NULL, claim_token = NULL, locked_at = NULL
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2 AND cancel_requested_at IS NULL`,
         id,
@@ -87,7 +87,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
         settlement.entry.message,
         stamped(settlement.entry, now),
         maxAttempts,
-        keepUntil,
+        keepFor,
         now,
         MAX_HISTORY,
       )
@@ -96,8 +96,8 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
         `UPDATE jobs
          SET status = 'canceled', last_error = ifnull(?3, last_error),
            errors = CASE WHEN ?4 IS NULL THEN errors ELSE json_insert(
-             CASE WHEN json_array_length(errors) < ?8 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?4)) END,
-           max_attempts = ifnull(max_attempts, ?5), keep_until = ?6, finished_at = ?7, updated_at = ?7,
+             CASE WHEN json_array_length(errors) < ?7 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?4)) END,
+           max_attempts = ifnull(max_attempts, ?5), keep_for = 0, finished_at = ?6, updated_at = ?6,
            locked_by = NULL, claim_token = NULL, locked_at = NULL
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
         id,
@@ -105,7 +105,6 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
         settlement.entry?.message ?? null,
         settlement.entry && stamped(settlement.entry, now),
         maxAttempts,
-        keepUntil,
         now,
         MAX_HISTORY,
       )

@@ -7,7 +7,7 @@ import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll } from './insert.js'
 import { inspect } from './inspect.js'
 import { cancelOne, findJob, repairOne } from './people.js'
-import { hasFinished, prune } from './prune.js'
+import { hasPast, prune } from './prune.js'
 import { migrate } from './schema.js'
 import { reportAll, settleAll } from './settle.js'
 import { Watcher } from './watch.js'
@@ -75,8 +75,9 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
 
     overview: async () => ({
       counts: await countAll(database),
-      ...(await database.read((sql) => ({ now: sql.now, workers: allWorkers(sql) }))),
+      ...(await database.read(allWorkers)),
     }),
+    workers: () => database.read(allWorkers),
 
     claim: async (request, settlements = []) => {
       if (settlements.length === 0) {
@@ -120,7 +121,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     repair: async (ids, by) => (ids.length === 0 ? [] : database.write((sql) => ids.map((id) => repairOne(sql, id, by)))),
 
     prune: async (retention, limit) => {
-      const some = limit > 0 && (await database.read((sql) => hasFinished(sql, retention)))
+      const some = limit > 0 && (await database.read((sql) => hasPast(sql, retention)))
       return some ? database.write((sql) => prune(sql, retention, limit)) : []
     },
 

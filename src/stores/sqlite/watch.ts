@@ -10,7 +10,7 @@ import { watch as watchFile, type FSWatcher } from 'node:fs'
 import type { Database } from './database.js'
 
 const FASTEST_MS = 1
-const HINTED = { slowestMs: 50, share: 1 / 4 }
+const HINTED = { slowestMs: 250, share: 1 / 4 }
 const UNHINTED = { slowestMs: 10, share: 1 / 50 }
 /** So many changes in a row that no hint had announced mean that hints do not work here. */
 const MISSES = 3

@@ -1,5 +1,5 @@
 /** Leases. One row per worker carries the lease of all its claims, so that a heartbeat is one write whatever it holds. */
-import type { HeartbeatReply, JobRow, WorkerInfo, WorkerRow } from '../../store.js'
+import type { HeartbeatReply, JobRow, WorkerInfo, WorkerList, WorkerRow } from '../../store.js'
 import { moment, type Sql } from './database.js'
 import type { SqlRow } from './driver.js'
 import { COLUMNS, toRow } from './row.js'
@@ -95,12 +95,12 @@ export function removeDeadWorkers(sql: Sql): void {
   )
 }
 
-export function allWorkers(sql: Sql): WorkerRow[] {
+export function allWorkers(sql: Sql): WorkerList {
   const rows = sql.all(
     `SELECT id, host, pid, queues, types, concurrency, started_at, heartbeat_at, lease_until FROM job_workers
      ORDER BY started_at, id`,
   )
-  return rows.map(toWorker)
+  return { now: sql.now, workers: rows.map(toWorker) }
 }
 
 function toWorker(values: SqlRow): WorkerRow {

@@ -156,6 +156,26 @@ export const idempotencyTests: TestGroup = {
       assert.deepEqual(await bench.row(old.id), old)
     }),
 
+    test('a job that asks with the id and the key of the holder meets it, like any other that asks with the key', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      const again = bench.job({ id: row.id, idempotencyKey: 'k' })
+      assert.equal(held((await bench.store.insert([again]))[0]).id, row.id)
+      await bench.settle(row, failed())
+      assert.equal(held((await bench.store.insert([{ ...again, supersedes: { id: row.id, status: 'canceled' } }]))[0]).id, row.id)
+      const before = await bench.row(row.id)
+      const outcomes = await bench.store.insert([
+        { ...again, supersedes: { id: row.id, status: 'failed' } },
+        { ...again, idempotencyKey: 'other' },
+        { ...again, type: 'other' },
+      ])
+      assert.deepEqual(
+        outcomes.map((outcome) => outcome.type),
+        ['id_taken', 'id_taken', 'id_taken'],
+      )
+      assert.deepEqual(await bench.row(row.id), before)
+      assert.equal(await bench.store.count({}), 1)
+    }),
+
     test('naming a job of another key takes nothing from it', async (bench) => {
       const other = await bench.finished('failed', { idempotencyKey: 'other' })
       const holder = await bench.insertOne({ idempotencyKey: 'k' })

@@ -12,7 +12,7 @@ function recovery(row: JobRow): ReturnType<typeof settling> {
 }
 
 async function leaseOf(bench: Bench, workerId = 'worker-1'): Promise<number | undefined> {
-  const { workers } = await bench.store.overview()
+  const { workers } = await bench.store.workers()
   return workers.find(({ id }) => id === workerId)?.leaseUntil
 }
 
@@ -24,7 +24,7 @@ export const leaseTests: TestGroup = {
       const info = { ...bench.worker(), queues: ['a', 'b,c'], types: ['mail', 'é'] }
       await bench.store.register(info, LEASE_MS)
       assert.deepEqual(await bench.store.heartbeat(info.id, LEASE_MS), { alive: true, claims: [] })
-      const { workers } = await bench.store.overview()
+      const { workers } = await bench.store.workers()
       assert.deepEqual(workers, [{ ...info, startedAt: now, heartbeatAt: now, leaseUntil: now + LEASE_MS }])
     }),
 
@@ -34,7 +34,7 @@ export const leaseTests: TestGroup = {
       bench.clock.advance(LEASE_MS - 1)
       await bench.register()
       const now = bench.clock.now()
-      const [worker] = (await bench.store.overview()).workers
+      const [worker] = (await bench.store.workers()).workers
       assert.deepEqual([worker!.startedAt, worker!.heartbeatAt, worker!.leaseUntil], [started, now, now + LEASE_MS])
     }),
 
@@ -71,7 +71,7 @@ export const leaseTests: TestGroup = {
       await bench.register()
       await bench.store.retire('worker-1')
       assert.deepEqual(await bench.store.heartbeat('worker-1', LEASE_MS), { alive: false })
-      assert.deepEqual((await bench.store.overview()).workers, [])
+      assert.deepEqual((await bench.store.workers()).workers, [])
     }),
 
     test('a worker without a lease claims nothing, though what it settles is written', async (bench) => {

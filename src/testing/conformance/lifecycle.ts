@@ -15,6 +15,7 @@ async function calls(bench: Bench): Promise<[name: string, call: (store: Store) 
     ['count', (store) => store.count({})],
     ['events', (store) => store.events('nobody')],
     ['overview', (store) => store.overview()],
+    ['workers', (store) => store.workers()],
     ['claim', (store) => store.claim(request)],
     ['settle', (store) => store.settle([{ ...fence, settlement: succeeded, maxAttempts: 5, keepForMs: null }])],
     ['report', (store) => store.report([{ ...fence, progress: 0.5 }])],

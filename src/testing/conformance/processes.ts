@@ -94,7 +94,7 @@ export const processTests: TestGroup = {
         await child!.order({ do: 'insert', prefix: 'p', calls: 1, perCall: 5, keys: 5 })
         const ids = await child!.order({ do: 'claim', workerId: 'worker-1', limit: 3, leaseMs: 60_000 })
         await child!.kill()
-        const [worker] = (await bench.store.overview()).workers
+        const [worker] = (await bench.store.workers()).workers
         // The child's lease counts from the real time, this test's clock may stand elsewhere.
         bench.clock.advance(Math.max(0, worker!.leaseUntil - 1 - bench.clock.now()))
         if (bench.clock.now() < worker!.leaseUntil) assert.deepEqual(await bench.store.lost(10), [])

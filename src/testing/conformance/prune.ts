@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewEvent } from '../../store.js'
-import { fence, idsOf, retrying, succeeded } from './bench.js'
+import { failed, fence, idsOf, retrying, succeeded } from './bench.js'
 import { test, type TestGroup } from './suite.js'
 
 const AT_ONCE = { succeededMs: 0, failedMs: 0, canceledMs: 0 }
@@ -86,6 +86,34 @@ export const pruneTests: TestGroup = {
       await bench.settle(row, succeeded, { keepForMs: 10 })
       bench.clock.advance(1_000)
       assert.deepEqual(await bench.store.prune({ ...AT_ONCE, succeededMs: 2_000 }, 10), [])
+    }),
+
+    test('jobs are kept by their own keepFor and by retention, whichever is longer, however these are mixed', async (bench) => {
+      const lengths = [null, 0, 2_000, 4_000]
+      const rows: string[] = []
+      for (const keepForMs of lengths) {
+        const row = await bench.running()
+        await bench.settle(row, succeeded, { keepForMs })
+        rows.push(row.id)
+        const failure = await bench.running()
+        await bench.settle(failure, failed(), { keepForMs })
+        rows.push(failure.id)
+      }
+      const retention = { succeededMs: 1_000, failedMs: 3_000, canceledMs: 0 }
+      const gone: number[][] = []
+      for (const ms of [999, 2, 1_000, 1_000, 1_000]) {
+        bench.clock.advance(ms)
+        const pruned = idsOf(await bench.store.prune(retention, 10))
+        gone.push(pruned.map((id) => rows.indexOf(id)).toSorted((a, b) => a - b))
+      }
+      assert.deepEqual(gone, [[], [0, 2], [4], [1, 3, 5], [6, 7]])
+    }),
+
+    test('a canceled job is not kept beyond its retention: nothing asks for it again', async (bench) => {
+      const row = await bench.running()
+      await bench.settle(row, { status: 'canceled', entry: null }, { keepForMs: 5_000 })
+      bench.clock.advance(1)
+      assert.deepEqual(idsOf(await bench.store.prune(AT_ONCE, 10)), [row.id])
     }),
 
     test('a keepFor in a settlement made together with a claim holds as well', async (bench) => {

@@ -15,7 +15,7 @@ const QUEUES = ['default', 'slow'] as const
 
 /** The clock moves by multiples of 10 and these end in 5, so that no moment falls on the edge of a lease or a retention. */
 const LEASE_MS = 105
-const RETENTIONS_MS = [5, 55, 100_005] as const
+const RETENTIONS_MS = [5, 5, 55, 100_005] as const
 
 const ALL = 10_000
 
@@ -134,8 +134,7 @@ export class Player {
   async #job(spec: JobSpec): Promise<NewJob> {
     const taken = spec.takenId ? [...this.#statuses.keys()][0] : undefined
     const type = at(TYPES, spec.type)!
-    // Which answer a job gets whose id and key are both taken, the contract does not say.
-    const idempotencyKey = spec.key === null || taken !== undefined ? null : `key-${spec.key}`
+    const idempotencyKey = spec.key === null ? null : `key-${spec.key}`
     return {
       id: taken ?? `job-${String(++this.#count).padStart(6, '0')}`,
       type,
@@ -179,7 +178,7 @@ export class Player {
 
   /** A worker that may claim: one whose lease holds, or a new one. */
   async #liveWorker(pick: number): Promise<string> {
-    const { workers, now } = await this.#model.overview()
+    const { workers, now } = await this.#model.workers()
     const known = at(this.#workers, pick)
     if (workers.some((worker) => worker.id === known && worker.leaseUntil > now)) return known!
     const fresh = `worker-${++this.#count}`

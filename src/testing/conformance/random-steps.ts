@@ -62,7 +62,7 @@ export function sequences(fc: FastCheck): Arbitrary<Step[]> {
     outcome: pick,
     token,
     overlooksCancel: fc.boolean(),
-    keepForMs: fc.constantFrom(null, null, 25, 2_005),
+    keepForMs: fc.constantFrom(null, 25, 2_005, 2_005),
   })
   const settlements = fc.array(settlement, { maxLength: 3 })
   const jobs = fc.array(pick, { minLength: 1, maxLength: 6 })
@@ -95,8 +95,8 @@ export function sequences(fc: FastCheck): Arbitrary<Step[]> {
     [2, fc.record({ do: fc.constant('heartbeat'), worker: pick })],
     [1, fc.record({ do: fc.constant('retire'), worker: pick })],
     [2, fc.record({ do: fc.constant('cancel'), jobs, by })],
-    [2, fc.record({ do: fc.constant('repair'), jobs, by })],
-    [1, fc.record({ do: fc.constant('prune'), retention: pick })],
+    [3, fc.record({ do: fc.constant('repair'), jobs, by })],
+    [2, fc.record({ do: fc.constant('prune'), retention: pick })],
     [4, fc.record({ do: fc.constant('advance'), ms: fc.constantFrom(10, 50, 120) })],
     [2, fc.record({ do: fc.constant('recover') })],
   ]

@@ -4,7 +4,7 @@ import { Player } from './random-player.js'
 import { sequences, type FastCheck, type Step } from './random-steps.js'
 import { test, type StoreHarness, type TestGroup } from './suite.js'
 
-const DEFAULT_RUNS = 60
+const DEFAULT_RUNS = 100
 
 async function loadFastCheck(): Promise<FastCheck> {
   try {

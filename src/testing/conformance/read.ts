@@ -176,5 +176,16 @@ export const readTests: TestGroup = {
     test('the overview of an empty database is empty', async (bench) => {
       assert.deepEqual(await bench.store.overview(), { now: bench.clock.now(), counts: [], workers: [] })
     }),
+
+    test('the workers are listed alone, dead ones too, with the time and as the overview has them', async (bench) => {
+      assert.deepEqual(await bench.store.workers(), { now: bench.clock.now(), workers: [] })
+      await bench.register('worker-1', 1_000)
+      bench.clock.advance(1_000)
+      await bench.register('worker-2')
+      const { counts: _, ...expected } = await bench.store.overview()
+      const listed = await bench.store.workers()
+      assert.deepEqual(listed, expected)
+      assert.deepEqual(idsOf(listed.workers).sort(), ['worker-1', 'worker-2'])
+    }),
   ],
 }

@@ -56,8 +56,11 @@ describe('query plans', () => {
     await store.list({ idempotencyKey: 'k' }, { limit: 5 })
     await store.count({ type: ['mail'] })
     await store.overview()
+    await store.workers()
     await store.lost(5)
     await store.retire('w')
+    await store.insert([newJob({ id: 'c' })])
+    await store.cancel(['c'], null)
     await store.prune({ succeededMs: 0, failedMs: 0, canceledMs: 0 }, 5)
 
     const onJobs = [...statements].filter((sql) => /\bjobs\b/.test(sql) && !/^(CREATE|EXPLAIN)/.test(sql))
@@ -73,6 +76,72 @@ describe('query plans', () => {
     expect(plan(connection(), taking)).toContain(
       'SEARCH jobs USING INDEX jobs_claimable (queue=? AND priority=? AND run_after<?)',
     )
+    const pruning = onJobs.filter((sql) => sql.includes('lengths'))
+    expect(pruning.map((sql) => sql.startsWith('DELETE'))).toEqual([false, true])
+    for (const sql of pruning) {
+      const jobs = plan(connection(), sql).filter((line) => line.startsWith('SEARCH jobs USING'))
+      expect(jobs).toContain('SEARCH jobs USING COVERING INDEX jobs_finished (status=? AND keep_for>?)')
+      expect(jobs.join()).toMatch(/INDEX jobs_finished \(status=\? AND keep_for=\? AND <expr><\?\)/)
+    }
+    await store.close()
+  })
+
+  it('the workers are read without the jobs', async () => {
+    let statements = new Set<string>()
+    const { store } = openStore({ path: ':memory:', onOpen: (driver) => void (statements = noting(driver)) })
+    await store.migrate()
+    await store.insert([newJob()])
+    statements.clear()
+    await store.workers()
+    expect([...statements].filter((sql) => /\bjobs\b/.test(sql))).toEqual([])
+    await store.close()
+  })
+
+  it('pruning visits what it deletes, not what is kept', async () => {
+    let visited = 0
+    let tokens = 0
+    let now = 1_700_000_000_000
+    const { store } = openStore({
+      path: ':memory:',
+      clock: { now: () => now },
+      onOpen: (driver) => {
+        driver.define('visit', (rowid) => (visited++, rowid === null ? null : 1))
+        const seen = 'AND jobs.keep_for = lengths.keep_for'
+        noting(driver, (sql) => sql.replaceAll(seen, `${seen} AND visit(jobs.rowid)`))
+      },
+    })
+    await store.migrate()
+    await store.register(worker, 1_000_000)
+    const finish = async (count: number, keepForMs: number | null): Promise<void> => {
+      await store.insert(Array.from({ length: count }, () => newJob({})))
+      const { jobs } = await store.claim({ ...claim, token: `${tokens++}`, limit: count })
+      await store.settle(
+        jobs.map(({ id, claimToken: token }) => ({
+          id,
+          token,
+          maxAttempts: 5,
+          keepForMs,
+          settlement: { status: 'succeeded', result: null },
+        })),
+      )
+    }
+    const retention = { succeededMs: 1_000, failedMs: 1_000, canceledMs: 1_000 }
+    await finish(1_000, 500_000)
+    await finish(1_000, 600_000)
+    await finish(10, 2_000)
+    await finish(5, null)
+    now += 1_500
+    await finish(1_000, 500)
+    await finish(1_000, null)
+    expect(await store.prune(retention, 100)).toHaveLength(5)
+    // One more for the look whether anything is past.
+    expect(visited).toBe(6)
+    visited = 0
+    expect(await store.prune(retention, 100)).toEqual([])
+    expect(visited).toBe(0)
+    now += 501
+    expect(await store.prune(retention, 100)).toHaveLength(10)
+    expect(visited).toBe(11)
     await store.close()
   })
 

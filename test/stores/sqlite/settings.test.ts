@@ -56,6 +56,28 @@ describe.each(PRESENT)('%s', (driver) => {
     await store.close()
   })
 
+  it('pruning takes no write lock where all that has finished is kept', async () => {
+    const store = sqliteStore({ path: folder.file, driver, busyTimeoutMs: 50 })
+    await store.migrate()
+    await store.register({ id: 'w', host: 'h', pid: 1, queues: ['default'], types: ['mail'], concurrency: 1 }, 60_000)
+    await store.insert([newJob()])
+    const { jobs } = await store.claim({ workerId: 'w', token: 't', queues: ['default'], types: ['mail'], limit: 1 })
+    const settlement = { status: 'succeeded', result: null } as const
+    await store.settle([{ id: jobs[0]!.id, token: 't', settlement, maxAttempts: 5, keepForMs: 60_000 }])
+    const other = openDriver(folder.file, { driver })
+    other.exec('BEGIN IMMEDIATE')
+    expect(await store.prune({ succeededMs: 0, failedMs: 0, canceledMs: 0 }, 10)).toEqual([])
+    other.close()
+    await store.close()
+  })
+
+  it('inspecting a file that does not exist says so and does not create it', async () => {
+    const store = sqliteStore({ path: folder.file, driver })
+    expect((await store.inspect()).map(({ level, code }) => `${level} ${code}`)).toEqual(['error database_missing'])
+    expect(existsSync(folder.file)).toBe(false)
+    await store.close()
+  })
+
   it('no call leaves a read transaction open that would keep the log from being cut', async () => {
     const store = sqliteStore({ path: folder.file, driver })
     await store.migrate()

@@ -45,7 +45,7 @@ describe.each(PRESENT)('%s', (driver) => {
     await store.close()
   })
 
-  it('a quiet database is asked at most 100 times a second', async () => {
+  it('a quiet database is asked a few times a second where hints serve, and at most 100 times where they do not', async () => {
     const { questions, onOpen } = counting()
     const store = sqliteStore({ path: folder.file, driver, onOpen })
     await store.migrate()
@@ -54,7 +54,7 @@ describe.each(PRESENT)('%s', (driver) => {
     const before = questions()
     vi.advanceTimersByTime(10_000)
     expect((questions() - before) / 10).toBeLessThanOrEqual(100)
-    expect((questions() - before) / 10).toBeGreaterThanOrEqual(10)
+    expect((questions() - before) / 10).toBeGreaterThanOrEqual(3)
     await store.close()
   })
 
@@ -67,7 +67,7 @@ describe.each(PRESENT)('%s', (driver) => {
     vi.advanceTimersByTime(2_000)
     await other.insert([newJob()])
     expect(listener).not.toHaveBeenCalled()
-    vi.advanceTimersByTime(50)
+    vi.advanceTimersByTime(250)
     expect(listener).toHaveBeenCalledTimes(1)
     await other.close()
     await store.close()
