@@ -175,8 +175,11 @@ function runAfter({ delay, runAfter }: EnqueueOptions): NewJob['runAfter'] {
 }
 
 function checkId(id: string): string {
-  if (typeof id === 'string' && /^[\w.:-]{1,200}$/.test(id)) return id
-  throw new JobtableError('config_invalid', `${JSON.stringify(id)} is no job id: use 1 to 200 letters, digits and _ . : -`)
+  if (typeof id === 'string' && /^\w[\w.:-]{0,199}$/.test(id)) return id
+  throw new JobtableError(
+    'config_invalid',
+    `${JSON.stringify(id)} is no job id: use 1 to 200 letters, digits and _ . : -, the first a letter, digit or _`,
+  )
 }
 
 function checkTraceContext(traceContext: string): string {

@@ -228,7 +228,7 @@ describe('why', () => {
     expect(await cliJson(['why', 'done', ...db])).toEqual({
       id: 'done',
       status: 'succeeded',
-      why: expect.stringMatching(/^It has succeeded/) as string,
+      why: expect.stringMatching(/^It succeeded/) as string,
     })
   })
 

@@ -156,6 +156,7 @@ describe('options that make no sense are refused with what would help', () => {
     [{ priority: 0.5 }, 'config_invalid'],
     [{ queue: '' }, 'config_invalid'],
     [{ id: 'a b' }, 'config_invalid'],
+    [{ id: '..' }, 'config_invalid'],
     [{ maxAttempts: 0 }, 'config_invalid'],
   ])('%j', async (options, code) => {
     await expect(defineMail().enqueue({ to: 'a' }, options as never)).rejects.toMatchObject({ code })

@@ -62,7 +62,7 @@ export interface StoreHarness {
   skip?: Readonly<Record<string, string>>
   /** How long a watcher may take to be called; else 20 seconds. Milliseconds. */
   watchTimeoutMs?: number
-  /** How often the random sequences run; else `JOBTABLE_RANDOM_RUNS`, else 60. */
+  /** How often the random sequences run; else `JOBTABLE_RANDOM_RUNS`, else 100. */
   randomRuns?: number
   /** Repeats the random sequences of a failure; else `JOBTABLE_RANDOM_SEED`. */
   randomSeed?: number
