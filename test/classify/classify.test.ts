@@ -114,7 +114,7 @@ describe("jobtable's own errors", () => {
     ['a store that is busy is transient', jobtable('store_busy'), transient('database_unavailable', 'operator')],
     ['a store that is away is transient', jobtable('store_unavailable'), transient('database_unavailable', 'operator')],
     ['a full store may be emptied', jobtable('store_full'), transient('disk_full', 'operator')],
-    ['another job that was canceled cancels', jobtable('job_canceled'), canceled('canceled', 'user')],
+    ['another job that was canceled does not cancel this one', jobtable('job_canceled'), permanent('canceled', 'user')],
     ['a lost lease ends the work', jobtable('lease_lost'), canceled('lease_lost', 'operator')],
     ['another job that failed is permanent', jobtable('job_failed'), permanent('permanent', 'developer')],
     ['a wait that was too long may be tried again', jobtable('wait_timeout'), transient('transient', 'operator')],
