@@ -1,6 +1,8 @@
 /**
  * From a database URL to its store, and to where its files go.
  */
+import { randomUUID } from 'node:crypto'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { JobtableError } from './errors.js'
@@ -40,9 +42,15 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
   })
 }
 
-/** Where the files of a queue on this store go when it does not say: beside the database. */
-export function filesBeside(store: Store): FileStore {
+/**
+ * Where the files of a queue on this store go when it does not say: beside the database. Those of a database in memory go where
+ * temporary things go, and go with it: `discard` is called when the queue is closed.
+ */
+export function filesBeside(store: Store): { files: FileStore; discard(): Promise<void> } {
   const path = /^sqlite:(.+)$/.exec(store.name)?.[1]
-  if (path === undefined) return noFiles(store.name)
-  return localFiles(path === ':memory:' ? join(tmpdir(), `jobtable-files-${process.pid}`) : `${path}.files`)
+  const keep = (): Promise<void> => Promise.resolve()
+  if (path === undefined) return { files: noFiles(store.name), discard: keep }
+  if (path !== ':memory:') return { files: localFiles(`${path}.files`), discard: keep }
+  const folder = join(tmpdir(), `jobtable-files-${randomUUID()}`)
+  return { files: localFiles(folder), discard: () => rm(folder, { recursive: true, force: true }) }
 }

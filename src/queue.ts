@@ -98,6 +98,7 @@ export class Queue {
   /** How long finished jobs are kept, in milliseconds. */
   readonly retention: Readonly<Retention>
   readonly #store: Store
+  readonly #discardFiles: () => Promise<void>
   readonly #types = new Map<string, PreparedType>()
   readonly #workers = new Set<Worker>()
   readonly #warnedOf = new Set<string>()
@@ -115,7 +116,9 @@ export class Queue {
     this.name = this.#store.name
     this.logger = guarded(options.logger ?? consoleLogger)
     this.locale = options.locale ?? 'en'
-    this.files = typeof options.files === 'string' ? localFiles(options.files) : (options.files ?? filesBeside(this.#store))
+    const beside = filesBeside(this.#store)
+    this.files = typeof options.files === 'string' ? localFiles(options.files) : (options.files ?? beside.files)
+    this.#discardFiles = beside.discard
     this.retention = prepareRetention(options.retention ?? {})
     this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs))
     this.#producer = new Producer(this.#batcher, this.files)
@@ -296,6 +299,7 @@ export class Queue {
     await this.#batcher.close()
     this.#waiters.close()
     await this.#store.close()
+    await this.#discardFiles()
   }
 
   async #enqueueOne(name: string, payload: unknown, options: NamedEnqueueOptions = {}): Promise<EnqueueResult<unknown>> {

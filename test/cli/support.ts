@@ -57,12 +57,13 @@ export async function cliJson<T>(args: readonly string[], around?: Around): Prom
   return JSON.parse(stdout) as T
 }
 
+mkdirSync(join(root, '.tmp'), { recursive: true })
+const base = mkdtempSync(join(root, '.tmp/cli-'))
+afterAll(() => rmSync(base, { recursive: true, force: true }))
+
 /** Inside the project, so that modules in it find jobtable by its own name. */
 export function temporaryFolder(): string {
-  mkdirSync(join(root, '.tmp'), { recursive: true })
-  const folder = mkdtempSync(join(root, '.tmp/cli-'))
-  afterAll(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
+  return mkdtempSync(join(base, 'test-'))
 }
 
 export function write(folder: string, name: string, text: string): string {

@@ -13,11 +13,12 @@ const payload = z.object({})
 const idempotency = { none: 'every one is meant' }
 const opened: Queue[] = []
 const opening = <Q extends Queue>(queue: Q): Q => (opened.push(queue), queue)
-afterEach(() => Promise.all(opened.splice(0).map((queue) => queue.close())))
-
 let folder: string
 beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), 'jobtable-options-'))))
-afterEach(() => rmSync(folder, { recursive: true }))
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((queue) => queue.close()))
+  rmSync(folder, { recursive: true })
+})
 
 describe('the URL', () => {
   it('is not looked at where a store stands in its place', async () => {
@@ -177,4 +178,15 @@ describe('a handler', () => {
       { facts: { err: { message: 'boom' } } },
     ])
   })
+})
+
+it('the files of a database in memory go with it', async () => {
+  const queue = testQueue()
+  const type = queue.define('type', { payload, idempotency, run: (job) => job.file('a.txt', 'x') })
+  const { job } = await type.enqueue({})
+  await queue.drain()
+  const file = await job.result()
+  expect(await file.exists()).toBe(true)
+  await queue.close()
+  expect(await file.exists()).toBe(false)
 })
