@@ -1,4 +1,5 @@
 import Database from 'better-sqlite3'
+import { openDriver, type Driver } from '../../src/stores/sqlite/driver.js'
 import pg from 'pg'
 import { describe, onTestFinished } from 'vitest'
 import * as valibot from 'valibot'
@@ -119,10 +120,12 @@ async function poolTimeout(): Promise<unknown> {
 }
 
 describe('SQLite', () => {
-  const memory = (): Database.Database => {
-    const database = new Database(':memory:')
-    onTestFinished(() => void database.close())
-    return database.exec('create table t (a integer primary key, b text unique not null) strict')
+  // Whichever library this Node has: better-sqlite3 or node:sqlite.
+  const memory = (): Driver => {
+    const database = openDriver(':memory:')
+    onTestFinished(() => database.close())
+    database.exec('create table t (a integer primary key, b text unique not null) strict')
+    return database
   }
   const result = (code: string) => new Database.SqliteError('m', code)
   const nodeSqlite = (errcode: number) => Object.assign(new Error('m'), { code: 'ERR_SQLITE_ERROR', errcode })
@@ -135,11 +138,7 @@ describe('SQLite', () => {
       rejected,
     ],
     ['a missing table is permanent', () => memory().prepare('select * from nowhere'), rejected],
-    [
-      'a file that cannot be opened is permanent',
-      () => new Database('/', { fileMustExist: true }),
-      permanent('misconfigured', 'operator'),
-    ],
+    ['a file that cannot be opened is permanent', () => openDriver('/'), permanent('misconfigured', 'operator')],
     ['SQLITE_BUSY is transient', () => Promise.reject(result('SQLITE_BUSY')), conflict],
     ['SQLITE_BUSY_SNAPSHOT is transient', () => Promise.reject(result('SQLITE_BUSY_SNAPSHOT')), conflict],
     ['SQLITE_LOCKED is transient', () => Promise.reject(result('SQLITE_LOCKED')), conflict],
