@@ -42,17 +42,22 @@ export class TransientError extends HandlerError {
   }
 }
 
+/** The shortest free wait: whatever a handler computes, it does not run again and again without a pause. Milliseconds. */
+const SHORTEST_WAIT_MS = 1_000
+const LONGEST_WAIT_MS = 86_400_000
+
 /**
- * Thrown by a handler: run this job again after the given time, without spending an attempt.
- * A value that is no duration (negative, NaN, infinite) means "as soon as possible", at most 24 h.
+ * Thrown by a handler: run this job again after the given time, without spending an attempt. The time is a duration such as
+ * `'30s'`, a number of milliseconds, or a moment; at least a second, which is also what a value that is no time means (negative,
+ * NaN, infinite), and at most 24 h.
  */
 export class RetryAfter extends Error {
   override readonly name = 'RetryAfter'
   readonly delayMs: number
 
-  constructor(delay: Duration | number, message = 'the handler asked to run again later') {
+  constructor(delay: Duration | number | Date, message = 'the handler asked to run again later') {
     super(message)
-    const ms = typeof delay === 'string' ? parseDuration(delay) : delay
-    this.delayMs = Number.isFinite(ms) ? Math.min(Math.max(0, Math.ceil(ms)), 86_400_000) : 0
+    const ms = typeof delay === 'string' ? parseDuration(delay) : delay instanceof Date ? delay.getTime() - Date.now() : delay
+    this.delayMs = Number.isFinite(ms) ? Math.min(Math.max(SHORTEST_WAIT_MS, Math.ceil(ms)), LONGEST_WAIT_MS) : SHORTEST_WAIT_MS
   }
 }

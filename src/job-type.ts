@@ -131,7 +131,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
     queue: checkQueue(options.queue ?? DEFAULT_QUEUE),
     priority: checkPriority(options.priority ?? 0),
     policy: preparePolicy(name, options.retry ?? {}),
-    timeoutMs: timeout === 'none' ? null : parseDuration(timeout),
+    timeoutMs: timeout === 'none' ? null : checkTimeout(name, timeout),
     rule: prepareRule(name, options.idempotency),
     stages,
     classify: options.classify,
@@ -140,6 +140,12 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
     validateResult: (value) => (result ? validate(result, value, `the result of ${name}`, 'result_invalid') : value),
     handler: options.run,
   }
+}
+
+function checkTimeout(name: string, timeout: Duration): number {
+  const ms = parseDuration(timeout)
+  if (ms > 0) return ms
+  throw new JobtableError('config_invalid', `${name}: timeout must be longer than 0; write 'none' for no limit`)
 }
 
 function preparePolicy(name: string, retry: RetryOptions): RetryPolicy {

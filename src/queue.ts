@@ -112,6 +112,7 @@ export class Queue {
 
   /** @internal Use `jobtable(...)`. */
   constructor(url: string, options: QueueOptions) {
+    checkChoices(url, options)
     this.#store = options.store ?? openStore(url, options)
     this.name = this.#store.name
     this.logger = guarded(options.logger ?? consoleLogger)
@@ -351,6 +352,20 @@ export class Queue {
       events: async (id): Promise<JobEvent[]> => (await this.open()).events(id),
     }
   }
+}
+
+/** What TypeScript refuses and JavaScript does not. */
+function checkChoices(url: unknown, { locale, durability, driver }: QueueOptions): void {
+  const choices: [string, unknown, readonly string[]][] = [
+    ['locale', locale, ['en', 'zh']],
+    ['durability', durability, ['full', 'relaxed']],
+    ['driver', driver, ['node:sqlite', 'better-sqlite3']],
+  ]
+  for (const [name, value, allowed] of choices) {
+    if (value === undefined || allowed.includes(value as string)) continue
+    throw new JobtableError('config_invalid', `${name} must be ${allowed.join(' or ')}, not ${JSON.stringify(value)}`)
+  }
+  if (typeof url !== 'string') throw new JobtableError('config_invalid', 'the database URL must be a text, such as sqlite:app.db')
 }
 
 /** Stands for `JobFile` in the default of a type parameter. */

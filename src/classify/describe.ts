@@ -49,6 +49,8 @@ function messageOf(error: unknown): string {
   if (!isObject(error)) return `${String(error)} was thrown`
   const message = readString(error, 'message')
   if (message !== undefined) return message
+  const status = read(error, 'status')
+  if (typeof status === 'number') return `HTTP ${status} ${readString(error, 'statusText') ?? ''}`.trimEnd()
   const code = read(error, 'code')
   if (typeof code === 'string' || typeof code === 'number') return String(code)
   return isInstance(error, Error) ? 'no message' : `an object was thrown${keysOf(error)}`

@@ -43,7 +43,7 @@ export function readList(value: unknown, limit: number): unknown[] {
   }
 }
 
-export function isInstance(value: unknown, ofClass: abstract new (...args: never[]) => unknown): boolean {
+export function isInstance<T>(value: unknown, ofClass: abstract new (...args: never[]) => T): value is T {
   try {
     return value instanceof ofClass
   } catch {

@@ -51,9 +51,9 @@ export class Shutdown {
     this.#env.say(`${name}: taken as an echo of the first signal`)
   }
 
-  /** Stops because of something that went wrong. */
+  /** Stops because of something that went wrong, which a job that does not end may have caused. */
   stop(): void {
-    void this.#env.worker.stop()
+    void this.#env.worker.stop({ abandon: true })
   }
 
   close(): void {
@@ -65,7 +65,7 @@ export class Shutdown {
     say(
       `${name}: stopping; running jobs have ${stopTimeout} to end, then they are handed back. A signal within 1 s is taken as an echo and ignored, a later one hands them back at once`,
     )
-    this.stop()
+    void worker.stop()
     this.#reminder = setTimeout(() => {
       if (worker.running.length > 0) say(`waiting for ${named(worker)}; signal again to hand back at once`)
     }, ECHO_MS)

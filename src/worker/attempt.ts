@@ -10,6 +10,7 @@
 import { inspect } from 'node:util'
 import { classify } from '../classify/index.js'
 import { describeError } from '../classify/describe.js'
+import { isInstance, read } from '../classify/read.js'
 import { JobAborted, JobtableError, type AbortCause, type Classification } from '../errors.js'
 import { fileOf, JobFile, storeFile, type FileContent, type FileStore } from '../files.js'
 import { RetryAfter } from '../handler-errors.js'
@@ -145,6 +146,13 @@ export class Attempt implements JobContext<unknown>, Reporter {
     this.#end(this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
   }
 
+  /** Leaves the job to be found lost, which spends its attempt. */
+  abandon(): void {
+    if (this.#ended) return
+    this.abort('shutdown')
+    this.#end(null)
+  }
+
   // The verbs are getters, so that a handler may take its job apart: `({ payload, stage, file }) => ...`.
 
   get stage(): (stage: string) => Promise<void> {
@@ -235,14 +243,14 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #outcomeOf(error: unknown): Outcome {
     const reason = this.#aborted?.reason
     if (reason === 'shutdown') return { type: 'handed_back' }
-    if (isRetryAfter(error)) return { type: 'snoozed', delayMs: error.delayMs }
+    if (isInstance(error, RetryAfter)) return { type: 'snoozed', delayMs: error.delayMs }
     const classification = reason === 'canceled' || reason === 'timeout' ? classify(this.#aborted) : this.#classify(error)
     const own = ownUserMessage(error)
     return {
       type: 'threw',
       error: classification,
       entry: { ...describeError(error), ...(this.row.lockedBy !== null && { by: this.row.lockedBy }) },
-      userMessage: own ?? userMessage(classification.code, this.#env.locale, this.preparedType.messages),
+      userMessage: own ?? userMessage(codeForUser(classification), this.#env.locale, this.preparedType.messages),
     }
   }
 
@@ -259,7 +267,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
       }
     }
     // Before the handler runs, only jobtable itself throws: what it says is about the data, not the weather.
-    if (error instanceof JobtableError && error.code === 'payload_invalid') {
+    if (isInstance(error, JobtableError) && error.code === 'payload_invalid') {
       return { kind: 'permanent', code: error.code, blame: 'developer' }
     }
     return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
@@ -331,12 +339,13 @@ function lineOf(first: unknown, second: unknown): { message: string; facts?: obj
   }
 }
 
-function isRetryAfter(error: unknown): error is RetryAfter {
-  return error instanceof RetryAfter
+/** A request that the program got wrong is nothing that its user could enter better. */
+function codeForUser({ code, blame }: Classification): string {
+  return code === 'invalid_request' && blame === 'developer' ? 'unknown' : code
 }
 
 function ownUserMessage(error: unknown): string | undefined {
-  const own: unknown = error instanceof Error && 'userMessage' in error ? error.userMessage : undefined
+  const own = isInstance(error, Error) ? read(error, 'userMessage') : undefined
   return typeof own === 'string' && own !== '' ? cleanText(own.slice(0, 1_000)) : undefined
 }
 

@@ -72,6 +72,7 @@ export class Worker {
   #parts: Parts | undefined
   #stopping: Promise<void> | undefined
   #turn = 0
+  #abandon = false
   #whenEmpty: (() => void) | undefined
   #cancelCheck: Promise<void> | undefined
   #timeoutCheck: Promise<void> | undefined
@@ -128,8 +129,12 @@ export class Worker {
    * Claims nothing more, hands back what has not started, lets running jobs end for `timeout` (default: the worker's
    * `stopTimeout`), then aborts them with the reason `shutdown` and hands them back, which spends no attempt. Always resolves.
    * A second call with a shorter timeout hurries the first.
+   *
+   * With `abandon`, what still runs then is not handed back but left to be found lost, which spends its attempt: for a stop after
+   * something went wrong that one of the jobs may have caused, so that it does not come back for ever.
    */
-  stop(options: { timeout?: Duration } = {}): Promise<void> {
+  stop(options: { timeout?: Duration; abandon?: boolean } = {}): Promise<void> {
+    this.#abandon ||= options.abandon === true
     const timeoutMs = options.timeout === undefined ? this.#options.stopTimeoutMs : parseDuration(options.timeout)
     void this.#timers.sleep(timeoutMs).then(() => this.#outOfPatience.resolve())
     this.#stopping ??= this.#stop()
@@ -324,6 +329,7 @@ export class Worker {
   async #drain({ loop, reports, store, lease, unwatch }: Parts): Promise<void> {
     loop.stopClaiming()
     await Promise.race([this.#emptied(), this.#outOfPatience.promise])
+    if (this.#abandon) for (const attempt of [...this.#attempts]) attempt.abandon()
     for (const attempt of this.#attempts) attempt.abort('shutdown')
     await Promise.race([this.#emptied(), this.#timers.sleep(SHUTDOWN_GRACE_MS)])
     for (const attempt of [...this.#attempts.values()]) attempt.cutOff()

@@ -190,3 +190,16 @@ it('the files of a database in memory go with it', async () => {
   await queue.close()
   expect(await file.exists()).toBe(false)
 })
+
+describe('what TypeScript refuses and JavaScript does not', () => {
+  it.each([{ locale: 'fr' }, { durability: 'ful' }, { driver: 'mysql' }])('%j is refused', (options) => {
+    expect(() => jobtable('sqlite::memory:', options as never)).toThrow(
+      expect.objectContaining({ code: 'config_invalid' }) as never,
+    )
+  })
+  it('a URL that is no text, and a timeout of nothing, are refused', () => {
+    expect(() => jobtable(5 as never)).toThrow(/must be a text/)
+    const queue = opening(testQueue())
+    expect(() => queue.define('type', { payload, idempotency, timeout: '0s' })).toThrow(/'none' for no limit/)
+  })
+})

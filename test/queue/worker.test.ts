@@ -1,6 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { JobAborted, PermanentError, RetryAfter, type JobContext, type Worker, type WorkerOptions } from '../../src/index.js'
+import {
+  JobAborted,
+  PermanentError,
+  RetryAfter,
+  userMessage,
+  type JobContext,
+  type Worker,
+  type WorkerOptions,
+} from '../../src/index.js'
 import type { Logger } from '../../src/logger.js'
 import { newJob } from '../../src/testing/new-job.js'
 import { testQueue, type TestQueue } from '../../src/testing/test-queue.js'
@@ -41,10 +49,10 @@ const next = (worker: Worker, event: 'succeeded' | 'retrying' | 'failed' | 'canc
 const work = (options: WorkerOptions = {}) => queue.work({ concurrency: 2, ...options })
 
 /** A job that runs, in a handler that hears nothing until it is told to end. */
-async function deaf() {
+async function deaf(options: object = {}) {
   const started = gate()
   const late = gate()
-  define(() => (started.open(), late.opened))
+  define(() => (started.open(), late.opened), options)
   const worker = work()
   const job = await enqueue()
   await started.opened
@@ -170,6 +178,26 @@ describe('an error', () => {
     })
     expect(job).toMatchObject({ status: 'retrying', attempts: 1 })
   })
+  it('may be a proxy that throws at every look', async () => {
+    const { proxy, revoke } = Proxy.revocable({}, {})
+    revoke()
+    const job = await runOnce(() => {
+      // oxlint-disable-next-line only-throw-error -- handlers do
+      throw proxy
+    })
+    expect(job).toMatchObject({ status: 'retrying', attempts: 1 })
+  })
+  it('that is a response of fetch names its status', async () => {
+    const job = await runOnce(() => {
+      // oxlint-disable-next-line only-throw-error -- handlers do
+      throw new Response('', { status: 401, statusText: 'Unauthorized' })
+    })
+    expect(job).toMatchObject({ status: 'failed', lastError: 'HTTP 401 Unauthorized' })
+  })
+  it('of the program is not told to its user as a fault of theirs', async () => {
+    const job = await runOnce(() => Buffer.from(undefined as never))
+    expect(job.userMessage).toBe(userMessage('unknown', 'en'))
+  })
   it('asks to run again later without spending an attempt, even with a wait that is no wait', async () => {
     const waits = [0, -5, 1500, Number.NaN, Infinity]
     let runs = 0
@@ -181,7 +209,7 @@ describe('an error', () => {
       },
       { retry: { maxAttempts: 1 } },
     )
-    await queue.runFor('2s')
+    await queue.runFor('10s')
     expect(await job.result()).toBe('done')
     expect(runs).toBe(5)
   })
@@ -404,6 +432,13 @@ describe('a worker', () => {
     expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 0 })
     expect((await job.events()).map(({ kind }) => kind)).toEqual(['handed_back'])
     end()
+  })
+  it('leaves what it abandons to be found lost, which spends the attempt', async () => {
+    const { worker, job, end } = await deaf({ retry: { maxAttempts: 1 } })
+    await worker.stop({ timeout: '10ms', abandon: true })
+    end()
+    const failed = next(work({ lease: '1s' }), 'failed')
+    expect(await failed).toMatchObject({ id: job.id, attempt: 1, code: 'worker_lost' })
   })
   it('lets running jobs end when it stops', async () => {
     const started = gate()

@@ -45,7 +45,7 @@ export function explain(error: unknown, path: string): unknown {
     case 'LOCKED':
       return new JobtableError(
         'store_busy',
-        `${path} stayed locked by another connection: look for a transaction left open (a database browser, a backup, a script in BEGIN) and end it, or raise busyTimeoutMs`,
+        `${path} stayed locked by another connection: look for a transaction left open (a database browser, a backup, a script in BEGIN) and end it`,
         details,
       )
     case 'FULL':
