@@ -3,6 +3,8 @@ import { readNumber } from './read.js'
 import { inDoubt, lookup, permanent, table, transient, type Verdict } from './verdict.js'
 
 const DNS = transient('dns_failed', 'operator', 3)
+/** What came back was no HTTP. */
+const NO_HTTP = inDoubt('response_invalid', 'provider', 2)
 const REFUSED = transient('connection_refused')
 const LOST = inDoubt('connection_lost')
 const WRONG_CALL = permanent('invalid_request', 'developer')
@@ -90,7 +92,8 @@ export function byNodeCode(facts: Facts): Verdict | undefined {
 }
 
 export function byCode(code: string, facts: Facts): Verdict | undefined {
-  if (code === '') return undefined
+  // undici's parser of Node 24 gives no code.
+  if (code === '') return facts.name === 'HTTPParserError' ? NO_HTTP : undefined
   const verdict = missing(code, facts) ?? lookup([code], CODES) ?? lookup([code], UNDICI) ?? tls(code) ?? parser(code)
   if (verdict?.kind === 'in_doubt' && neverSent(code, facts))
     return transient(verdict.code === 'timeout' ? 'timeout' : 'connection_refused')
@@ -109,9 +112,9 @@ function tls(code: string): Verdict | undefined {
   return TLS_PASSING.test(code) ? transient('connection_refused', 'provider', 3) : permanent('tls_invalid', 'operator')
 }
 
-/** llhttp: what came back was no HTTP. */
+/** llhttp. */
 function parser(code: string): Verdict | undefined {
-  return code.startsWith('HPE_') ? inDoubt('response_invalid', 'provider', 2) : undefined
+  return code.startsWith('HPE_') ? NO_HTTP : undefined
 }
 
 function neverSent(code: string, facts: Facts): boolean {

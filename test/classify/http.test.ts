@@ -1,8 +1,16 @@
 import { Agent as HttpsAgent } from 'node:https'
 import { get } from 'node:http'
 import axios, { type AxiosRequestConfig } from 'axios'
-import { describe, expect, test } from 'vitest'
-import { Agent, errors, fetch as undiciFetch, request, type RequestInit as UndiciInit } from 'undici'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import {
+  Agent,
+  errors,
+  fetch as undiciFetch,
+  interceptors,
+  request,
+  type Dispatcher,
+  type RequestInit as UndiciInit,
+} from 'undici'
 import { classify } from '../../src/classify/index.js'
 import {
   answering,
@@ -35,6 +43,13 @@ async function refusedAtBoth(): Promise<unknown> {
     expect((error as Error).name).toBe('AggregateError')
     throw error
   }
+}
+
+/** A client that throws for a status that is an error, as undici's own interceptor does. */
+function throwingAgent(): Dispatcher {
+  const agent = new Agent()
+  onTestFinished(() => agent.close())
+  return agent.compose(interceptors.responseError())
 }
 
 const refused = transient('connection_refused', 'provider')
@@ -112,7 +127,7 @@ describe('undici', () => {
     ['a refused connection of a plain request is transient', async () => request((await refusing()).url), refused],
     [
       'a response that throws keeps its status and its wait',
-      async () => request((await answering(503, '', { 'retry-after': '7' })).url, { throwOnError: true }).then(throwing),
+      async () => request((await answering(503, '', { 'retry-after': '7' })).url, { dispatcher: throwingAgent() }),
       limited('provider_unavailable', 'provider', { retryAfterMs: 7_000 }),
     ],
   ])
@@ -157,11 +172,6 @@ async function closedAgent(): Promise<unknown> {
   const dispatcher = new Agent()
   await dispatcher.close()
   return request('http://127.0.0.1:1', { dispatcher })
-}
-
-/** What undici's interceptor for error statuses throws. */
-function throwing(response: { statusCode: number; headers: object }): never {
-  throw new errors.ResponseError('Service Unavailable', response.statusCode, { headers: response.headers as never, body: null })
 }
 
 describe('TLS', () => {
