@@ -122,7 +122,7 @@ function leftovers(sql: Sql): Finding[] {
     {
       level: 'warning',
       code: 'claims_without_worker',
-      message: `${lost} running ${lost === 1 ? 'job has' : 'jobs have'} no living worker: any worker that starts recovers them`,
+      message: `${lost} running ${lost === 1 ? 'job has' : 'jobs have'} no living worker: a worker that knows their types takes them back`,
     },
   ]
 }
