@@ -3,23 +3,15 @@
  */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { InsertBatcher } from './batcher.js'
+import { addType, type DefaultResult, type EnqueueResult, type JobType } from './define.js'
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'
 import { localFiles, type FileStore } from './files.js'
 import { Job, type JobActions } from './job.js'
-import {
-  prepareType,
-  type AnyTypeOptions,
-  type Checked,
-  type Handler,
-  type IdempotencyOption,
-  type JobTypeOptions,
-  type PreparedType,
-  type ResultCheck,
-} from './job-type.js'
+import type { AnyTypeOptions, Checked, IdempotencyOption, JobTypeOptions, PreparedType } from './job-type.js'
 import { consoleLogger, guarded, type Logger } from './logger.js'
 import { filesBeside, openStore } from './open-store.js'
-import { Producer, type EnqueueOptions, type NamedEnqueueOptions } from './producer.js'
+import { Producer, type NamedEnqueueOptions } from './producer.js'
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
 import { isFinal } from './transition.js'
 import { jobNotFound, Waiters } from './waiters.js'
@@ -46,34 +38,6 @@ export interface QueueOptions {
   retention?: { succeeded?: Duration; failed?: Duration; canceled?: Duration }
   /** A store of your own, in place of the one that the URL names. */
   store?: Store
-}
-
-/** What an enqueue answers. */
-export interface EnqueueResult<Result> {
-  job: Job<Result>
-  /** Whether a job that was there already answers for this enqueue; nothing new was stored then. */
-  duplicate: boolean
-}
-
-/** A defined type: enqueue it, or give it its handler. */
-export interface JobType<Input, Payload, Result, Stage extends string = string> {
-  readonly name: string
-  /** Stores the job; has it durably when the promise resolves. */
-  enqueue(payload: Input, options?: EnqueueOptions): Promise<EnqueueResult<Result>>
-  /**
-   * Stores many in one commit and answers in order. A payload that is refused rejects the call before anything is stored; an
-   * `idempotency_conflict` or a taken id rejects it after the others were stored.
-   */
-  enqueueMany(
-    payloads: readonly Input[],
-    options?: EnqueueOptions | ((payload: Input, index: number) => EnqueueOptions),
-  ): Promise<EnqueueResult<Result>[]>
-  /** Gives the type its handler, once; for workers that are defined apart from their contract. */
-  handle<Returned extends Result>(
-    // Where the contract says nothing of the result, the compiler looks at what is returned.
-    run: Handler<Payload, unknown extends Result ? Returned : Result, Stage> &
-      (ResultCheck<Returned> extends true ? unknown : ResultCheck<Returned>),
-  ): void
 }
 
 export interface QueueStats {
@@ -131,37 +95,16 @@ export class Queue {
   define<
     Schema extends StandardSchemaV1,
     const Idempotency extends IdempotencyOption<StandardSchemaV1.InferOutput<Schema>, StandardSchemaV1.InferInput<Schema>>,
-    Result = Idempotency extends { onDuplicate: 'return_existing_file' } ? JobFileResult : unknown,
+    Result = DefaultResult<Idempotency>,
     const Stage extends string = string,
   >(
     name: string,
     options: JobTypeOptions<Schema, Idempotency, Result, Stage> & Checked<Schema, NoInfer<Idempotency>, Result>,
   ): JobType<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result, Stage> {
-    const type = prepareType(name, options as unknown as AnyTypeOptions)
-    if (this.#types.has(name)) {
-      throw new JobtableError(
-        'type_defined_twice',
-        `the job type ${name} is defined twice: import the first definition instead`,
-        { data: { type: name } },
-      )
-    }
-    this.#types.set(name, type)
-    return {
-      name,
-      enqueue: (payload, enqueueOptions) => this.#enqueueOne(name, payload, enqueueOptions) as Promise<EnqueueResult<Result>>,
-      enqueueMany: (payloads, enqueueOptions) =>
-        this.#enqueueMany(
-          name,
-          payloads,
-          typeof enqueueOptions === 'function' ? (i) => enqueueOptions(payloads[i]!, i) : () => enqueueOptions,
-        ) as Promise<EnqueueResult<Result>[]>,
-      handle: (run) => {
-        if (type.handler) {
-          throw new JobtableError('type_defined_twice', `the job type ${name} has a handler already`, { data: { type: name } })
-        }
-        type.handler = run
-      },
-    }
+    return addType(this.#types, name, options as unknown as AnyTypeOptions, {
+      one: (payload, enqueueOptions) => this.#enqueueOne(name, payload, enqueueOptions),
+      many: (payloads, optionsOf) => this.#enqueueMany(name, payloads, optionsOf),
+    }) as unknown as JobType<StandardSchemaV1.InferInput<Schema>, StandardSchemaV1.InferOutput<Schema>, Result, Stage>
   }
 
   /** The types defined so far, by name. */
@@ -367,9 +310,6 @@ function checkChoices(url: unknown, { locale, durability, driver }: QueueOptions
   }
   if (typeof url !== 'string') throw new JobtableError('config_invalid', 'the database URL must be a text, such as sqlite:app.db')
 }
-
-/** Stands for `JobFile` in the default of a type parameter. */
-type JobFileResult = import('./files.js').JobFile
 
 function prepareRetention({
   succeeded = '7d',
