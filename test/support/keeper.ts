@@ -12,7 +12,9 @@ import type { Writable } from 'node:stream'
 const SCRIPT = `
 while read -r line; do pid=$line; done
 if [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null; then
-  while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+  # Where nobody collects ended processes, they seem to live on: 10 s are enough for the end.
+  rounds=500
+  while [ "$rounds" -gt 0 ] && kill -0 "$pid" 2>/dev/null; do sleep 0.02; rounds=$((rounds - 1)); done
 fi
 rm -rf "$1"
 `
@@ -26,11 +28,13 @@ export class Keeper {
     this.#shell = spawn('sh', ['-c', SCRIPT, 'keeper', folder], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
     this.#shell.unref()
     this.#pipe = this.#shell.stdin!
+    // Of a shell that somebody ended.
+    this.#pipe.on('error', () => {})
   }
 
   /** The process to end; undefined when there is none any more. */
   watch(pid: number | undefined): void {
-    this.#pipe.write(`${pid ?? ''}\n`)
+    if (!this.#released) this.#pipe.write(`${pid ?? ''}\n`)
   }
 
   /** Ends the process and removes the folder now. */

@@ -5,6 +5,8 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { afterAll, inject } from 'vitest'
+import { PgBouncer } from './pgbouncer.js'
+import { query } from './server.js'
 
 export interface TestSchema {
   /** Of the file's database. */
@@ -15,8 +17,11 @@ export interface TestSchema {
   drop(): Promise<void>
 }
 
-let file: Promise<{ url: string; pool: pg.Pool }> | undefined
-let schemas = 0
+/** What ends after the file's last test, the newest first. */
+const ends: (() => Promise<unknown>)[] = []
+afterAll(async () => {
+  for (const end of ends.reverse()) await end()
+})
 
 /** The URL of the shared server, which starts now if it does not run yet. */
 export async function sharedServer(): Promise<string> {
@@ -30,32 +35,21 @@ export async function sharedServer(): Promise<string> {
 export async function emptyDatabase(): Promise<string> {
   const server = await sharedServer()
   const name = `jobtable_${randomBytes(6).toString('hex')}`
-  await command(server, `CREATE DATABASE ${name}`)
-  drops.push(() => command(server, `DROP DATABASE ${name} WITH (FORCE)`))
+  await query(server, `CREATE DATABASE ${name}`)
+  ends.push(() => query(server, `DROP DATABASE ${name} WITH (FORCE)`))
   return Object.assign(new URL(server), { pathname: `/${name}` }).href
 }
 
-const drops: (() => Promise<void>)[] = []
-afterAll(async () => {
-  const opened = await file
-  await opened?.pool.end()
-  for (const drop of drops) await drop()
-})
-
-async function command(url: string, sql: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(sql)
-  } finally {
-    await client.end()
-  }
-}
+let file: Promise<{ url: string; pool: pg.Pool }> | undefined
+let bouncer: Promise<PgBouncer> | undefined
+let schemas = 0
 
 async function openFile(): Promise<{ url: string; pool: pg.Pool }> {
   const url = await emptyDatabase()
   // A test that leaves a transaction open fails when its schema is dropped, and does not stall the next ones.
-  return { url, pool: new pg.Pool({ connectionString: url, max: 2, options: '-c lock_timeout=10s' }) }
+  const pool = new pg.Pool({ connectionString: url, max: 2, options: '-c lock_timeout=10s' })
+  ends.push(() => pool.end())
+  return { url, pool }
 }
 
 /** A schema in the file's database. The name is quoted by `quoted` where it stands in SQL. */
@@ -72,3 +66,12 @@ export async function emptySchema(): Promise<TestSchema> {
 }
 
 export const quoted = pg.escapeIdentifier
+
+/** The URL of the same database through the file's PgBouncer, which starts now if it does not run yet. */
+export async function pooled(url: string): Promise<string> {
+  bouncer ??= PgBouncer.create(await sharedServer()).then((started) => {
+    ends.push(() => started.remove())
+    return started
+  })
+  return (await bouncer).url(url)
+}
