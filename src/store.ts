@@ -19,6 +19,7 @@
  *
  * Every method rejects with a `JobtableError` whose code starts with `store_` or `schema_` when the database cannot serve.
  */
+import type { Transaction } from './transactions/transaction.js'
 import type { HistoryEntry, FinalStatus, Settlement, Status } from './transition.js'
 
 /** One row of `jobs`, as stored. JSON columns are text; times are milliseconds since 1970. */
@@ -242,6 +243,12 @@ export interface PrunedJob {
   files: string[]
 }
 
+/**
+ * What may have changed: `due` means that there may be something to claim, `state` that a job is in another state or stage but
+ * not that, `any` that the store cannot tell.
+ */
+export type Change = 'due' | 'state' | 'any'
+
 export interface Store {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
@@ -260,6 +267,13 @@ export interface Store {
    * is unique per type among the rows that have not been superseded. Nothing is inserted when it rejects.
    */
   insert(jobs: readonly NewJob[]): Promise<InsertOutcome[]>
+
+  /**
+   * As `insert`, in a transaction of the product's own, which commits it or not; watchers are called after its commit, if the
+   * database tells. It must be one of this very database. Where its library is synchronous, the answer is no promise. Does not need
+   * `migrate` to have been called by this process: `schema_missing` when nobody has.
+   */
+  insertIn(transaction: Transaction, jobs: readonly NewJob[]): InsertOutcome[] | Promise<InsertOutcome[]>
 
   /** The rows with these ids, in this order; undefined for one that does not exist. */
   get(ids: readonly string[]): Promise<(JobRow | undefined)[]>
@@ -333,7 +347,7 @@ export interface Store {
    * Calls the listener after anything may have changed, by this process or another: soon, not often, and perhaps for
    * nothing. Returns the function that ends it.
    */
-  watch(listener: () => void): () => void
+  watch(listener: (change: Change) => void): () => void
 
   /** Examines the database: version, indexes, settings, size, leftovers. */
   inspect(): Promise<Finding[]>

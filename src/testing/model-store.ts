@@ -5,6 +5,7 @@
  */
 import { JobtableError } from '../errors.js'
 import type {
+  Change,
   ClaimRequest,
   ClaimResult,
   CountRow,
@@ -66,7 +67,7 @@ interface Tables {
 }
 
 interface Watcher {
-  listener: () => void
+  listener: (change: Change) => void
   owner: object
 }
 
@@ -111,6 +112,10 @@ class Model implements ModelStore {
     const outcomes = jobs.map((job) => this.#insertOne(job, now))
     this.#changed()
     return outcomes
+  }
+
+  insertIn(): never {
+    throw new JobtableError('config_invalid', 'the model store is in no database whose transactions a product could have')
   }
 
   #insertOne(job: NewJob, now: number): InsertOutcome {
@@ -321,7 +326,7 @@ class Model implements ModelStore {
     return pruned
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: (change: Change) => void): () => void {
     const { watchers } = this.#tables
     const watcher = { listener, owner: this }
     watchers.add(watcher)
@@ -365,7 +370,7 @@ class Model implements ModelStore {
   #changed(): void {
     for (const watcher of this.#tables.watchers) {
       queueMicrotask(() => {
-        if (this.#tables.watchers.has(watcher)) watcher.listener()
+        if (this.#tables.watchers.has(watcher)) watcher.listener('any')
       })
     }
   }

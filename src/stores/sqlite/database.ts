@@ -13,6 +13,7 @@ import { JobtableError } from '../../errors.js'
 import { openDriver, type Driver, type DriverName, type SqlRow, type SqlValue, type Statement } from './driver.js'
 import { explain, isBusy, needsReopen } from './failure.js'
 import { checkVersion } from './schema.js'
+import { runHere } from './work.js'
 
 export interface DatabaseOptions {
   path: string
@@ -206,7 +207,7 @@ export class Database {
   #ready(): Connection {
     const connection = this.#open()
     if (!this.#versionChecked) {
-      checkVersion(connection, this.path)
+      runHere(connection, checkVersion(this.path))
       this.#versionChecked = true
     }
     connection.now = this.#options.clock.now()

@@ -2,7 +2,7 @@
 import { readJson } from '../../json.js'
 import type { JobRow } from '../../store.js'
 import type { HistoryEntry, Status } from '../../transition.js'
-import type { SqlRow } from './driver.js'
+import type { Values } from '../../transactions/transaction.js'
 
 /** What every statement that answers with whole rows selects; `toRow` reads it by position. */
 export const COLUMNS = `id, type, queue, status, payload, priority, attempts, max_attempts, waits, run_after, locked_at,
@@ -11,7 +11,7 @@ export const COLUMNS = `id, type, queue, status, payload, priority, attempts, ma
 
 const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([])
 
-export function toRow(values: SqlRow): JobRow {
+export function toRow(values: Values): JobRow {
   return {
     id: values[0] as string,
     type: values[1] as string,

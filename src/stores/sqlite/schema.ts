@@ -9,6 +9,7 @@
  */
 import { JobtableError } from '../../errors.js'
 import type { Database, Sql } from './database.js'
+import { runHere, type SqliteWork, type Step } from './work.js'
 
 const VERSION_1 = `
 CREATE TABLE jobs (
@@ -142,8 +143,8 @@ export async function migrate(database: Database): Promise<{ from: number; to: n
 }
 
 /** Throws unless the tables are there and of this version. */
-export function checkVersion(sql: Sql, path: string): void {
-  const version = installedVersion(sql)
+export function* checkVersion(path: string): SqliteWork<void> {
+  const version = yield* readVersion()
   if (version > SCHEMA_VERSION) throw tooNew(path, version)
   if (version < SCHEMA_VERSION) {
     throw new JobtableError(
@@ -158,8 +159,14 @@ export function checkVersion(sql: Sql, path: string): void {
 
 /** 0 when jobtable has not been here. */
 export function installedVersion(sql: Sql): number {
-  if (!hasTable(sql, 'jobtable_migrations')) return 0
-  return sql.all(`SELECT ifnull(max(version), 0) FROM jobtable_migrations`)[0]![0] as number
+  return runHere(sql, readVersion())
+}
+
+function* readVersion(): SqliteWork<number> {
+  const [table] = yield tableNamed('jobtable_migrations')
+  if (!table) return 0
+  const [row] = yield { sql: `SELECT ifnull(max(version), 0) AS version FROM jobtable_migrations`, params: [] }
+  return row![0] as number
 }
 
 export function missingIndexes(sql: Sql): string[] {
@@ -167,12 +174,12 @@ export function missingIndexes(sql: Sql): string[] {
   return Object.keys(INDEXES).filter((name) => !present.has(name))
 }
 
-function hasTable(sql: Sql, name: string): boolean {
-  return sql.all(`SELECT 1 FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?`, name).length > 0
+function tableNamed(name: string): Step {
+  return { sql: `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1`, params: [name] }
 }
 
 function refuseForeignTables(sql: Sql, path: string): void {
-  const table = TABLES.find((name) => hasTable(sql, name))
+  const table = TABLES.find((name) => sql.all(tableNamed(name).sql, name).length > 0)
   if (table === undefined) return
   throw new JobtableError(
     'schema_conflict',

@@ -5,12 +5,14 @@ import { Database, WAL_BOUND_BYTES } from './database.js'
 import type { Driver, DriverName } from './driver.js'
 import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll } from './insert.js'
+import { insertIn } from './insert-in.js'
 import { inspect } from './inspect.js'
 import { cancelOne, findJob, repairOne } from './people.js'
 import { hasPast, prune } from './prune.js'
 import { migrate } from './schema.js'
 import { reportAll, settleAll } from './settle.js'
 import { Watcher } from './watch.js'
+import { runHere } from './work.js'
 import {
   addWorker,
   allWorkers,
@@ -67,7 +69,8 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
       database.close()
     },
 
-    insert: async (jobs) => (jobs.length === 0 ? [] : database.write((sql) => insertAll(sql, jobs))),
+    insert: async (jobs) => (jobs.length === 0 ? [] : database.write((sql) => runHere(sql, insertAll(sql.now, jobs)))),
+    insertIn: (transaction, jobs) => insertIn(transaction, options.path, options.clock ?? Date, jobs),
     get: (ids) => database.read((sql) => ids.map((id) => findJob(sql, id))),
     list: (filter, page) => list(database, filter, page),
     count: (filter) => count(database, filter),

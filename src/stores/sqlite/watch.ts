@@ -7,6 +7,7 @@
  * nobody watches. None of this keeps the process alive: whoever waits for something must.
  */
 import { watch as watchFile, type FSWatcher } from 'node:fs'
+import type { Change } from '../../store.js'
 import type { Database } from './database.js'
 
 const FASTEST_MS = 1
@@ -17,7 +18,7 @@ const MISSES = 3
 
 export class Watcher {
   readonly #database: Database
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<(change: Change) => void>()
   #version: number | undefined
   #changedAt = 0
   #timer: NodeJS.Timeout | undefined
@@ -30,9 +31,9 @@ export class Watcher {
     this.#database = database
   }
 
-  add(listener: () => void): () => void {
+  add(listener: (change: Change) => void): () => void {
     // A function of its own for each call, so that the same listener may watch twice.
-    const entry = (): void => listener()
+    const entry = (change: Change): void => listener(change)
     this.#listeners.add(entry)
     if (this.#listeners.size === 1) this.#start()
     return () => {
@@ -124,6 +125,7 @@ export class Watcher {
   }
 
   #tell(): void {
-    for (const listener of this.#listeners) listener()
+    // What has changed is not to be seen in a version number.
+    for (const listener of this.#listeners) listener('any')
   }
 }

@@ -1,0 +1,59 @@
+/**
+ * The product's own transaction, as a store uses it: `enqueue(payload, { tx })` writes the job in it, so that the job is there
+ * exactly when the product's own rows are. Each library has one small file beside this one, which recognises its transactions
+ * and runs a statement in them; nothing else in jobtable knows of the libraries.
+ */
+
+/** Texts, numbers and null are what every library passes on unchanged. */
+export type QueryParameter = string | number | null
+
+/** One statement with positional parameters: `$1` in PostgreSQL, `?1` in SQLite. */
+export interface Query {
+  sql: string
+  params: readonly QueryParameter[]
+}
+
+/** A row's values in the order of its columns: texts, numbers, booleans and null. */
+export type Values = readonly unknown[]
+
+/**
+ * Work on a database, written once for whoever runs its statements: it yields one after the other, and is given the rows of
+ * each.
+ */
+export type Work<T> = Generator<Query, T, readonly Values[]>
+
+export interface Transaction {
+  /** What to call it in messages, such as `Drizzle`. */
+  readonly library: string
+  readonly database: 'postgres' | 'sqlite'
+  /**
+   * Runs one statement in the transaction. A library that is synchronous answers at once, so that a job can be enqueued in a
+   * transaction whose function must not return a promise. What the database says against it is thrown as the library throws it.
+   */
+  run(query: Query): readonly Values[] | Promise<readonly Values[]>
+  /** False when it is over, as far as the library can tell: what is written then would be written outside of it. */
+  isOpen(): boolean
+}
+
+export interface TransactionAdapter {
+  readonly library: string
+  /** The transaction, when the object is one of this library's; a JobtableError when it is of this library and no transaction. */
+  adapt(tx: object): Transaction | undefined
+}
+
+/** Does the work statement by statement, and without a promise when the transaction's library needs none. */
+export function runIn<T>(transaction: Transaction, work: Work<T>): T | Promise<T> {
+  let step = work.next()
+  while (!step.done) {
+    const rows = transaction.run(step.value)
+    if (rows instanceof Promise) return goOn(transaction, work, rows)
+    step = work.next(rows)
+  }
+  return step.value
+}
+
+async function goOn<T>(transaction: Transaction, work: Work<T>, first: Promise<readonly Values[]>): Promise<T> {
+  let step = work.next(await first)
+  while (!step.done) step = work.next(await transaction.run(step.value))
+  return step.value
+}
