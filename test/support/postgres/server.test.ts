@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { emptySchema, quoted } from './database.js'
-import { TestServer } from './server.js'
+import { emptyDatabase, emptySchema, quoted } from './database.js'
+import { TestServer, query } from './server.js'
 
 it('each schema is empty, in one database per file, and goes when it is dropped', async () => {
   const [one, other] = await Promise.all([emptySchema(), emptySchema()])
@@ -14,6 +14,12 @@ it('each schema is empty, in one database per file, and goes when it is dropped'
   await one.drop()
   await other.drop()
   expect(await tables(one.schema)).toEqual([])
+})
+
+it('a database of its own has nothing of the others', async () => {
+  const url = await emptyDatabase()
+  await query(url, 'CREATE TABLE things (id int)')
+  expect(await query(await emptyDatabase(), `SELECT to_regclass('things') AS found`)).toEqual([{ found: null }])
 })
 
 it('a server comes back after a crash, and its standby takes over', async () => {
