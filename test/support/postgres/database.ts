@@ -52,11 +52,10 @@ async function openFile(): Promise<{ url: string; pool: pg.Pool }> {
   return { url, pool }
 }
 
-/** A schema in the file's database. The name is quoted by `quoted` where it stands in SQL. */
-export async function emptySchema(): Promise<TestSchema> {
+/** A name in the file's database that no schema has yet. In SQL it must be `quoted`. */
+export async function freeSchema(): Promise<TestSchema> {
   const { url, pool } = await (file ??= openFile())
   const schema = `it's "${++schemas}" ä`
-  await pool.query(`CREATE SCHEMA ${quoted(schema)}`)
   return {
     url,
     schema,

@@ -1,19 +1,20 @@
 import { expect, it } from 'vitest'
-import { emptyDatabase, emptySchema, quoted } from './database.js'
+import { emptyDatabase, freeSchema, quoted } from './database.js'
 import { TestServer, query } from './server.js'
 
-it('each schema is empty, in one database per file, and goes when it is dropped', async () => {
-  const [one, other] = await Promise.all([emptySchema(), emptySchema()])
+it('schemas have names of their own, in one database per file, and go when they are dropped', async () => {
+  const [one, other] = await Promise.all([freeSchema(), freeSchema()])
   expect(other.schema).not.toBe(one.schema)
   expect(other.url).toBe(one.url)
-  await one.query(`CREATE TABLE ${quoted(one.schema)}.things (id int)`)
 
-  const tables = async (schema: string) => one.query('SELECT tablename AS name FROM pg_tables WHERE schemaname = $1', [schema])
-  expect(await tables(one.schema)).toEqual([{ name: 'things' }])
-  expect(await tables(other.schema)).toEqual([])
+  const schemas = () =>
+    one.query('SELECT nspname AS name FROM pg_namespace WHERE nspname IN ($1, $2)', [one.schema, other.schema])
+  expect(await schemas()).toEqual([])
+  await one.query(`CREATE SCHEMA ${quoted(one.schema)} CREATE TABLE things (id int)`)
+  expect(await schemas()).toEqual([{ name: one.schema }])
   await one.drop()
   await other.drop()
-  expect(await tables(one.schema)).toEqual([])
+  expect(await schemas()).toEqual([])
 })
 
 it('a database of its own has nothing of the others', async () => {
