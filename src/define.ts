@@ -17,7 +17,7 @@ export interface EnqueueResult<Result> {
 /** A defined type: enqueue it, or give it its handler. */
 export interface JobType<Input, Payload, Result, Stage extends string = string> {
   readonly name: string
-  /** Stores the job; has it durably when the promise resolves. */
+  /** Stores the job; has it durably when the promise resolves, or with `tx` when that commits. */
   enqueue(payload: Input, options?: EnqueueOptions): Promise<EnqueueResult<Result>>
   /**
    * Stores many in one commit and answers in order. A payload that is refused rejects the call before anything is stored; an

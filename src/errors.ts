@@ -25,6 +25,7 @@ export type ErrorCode =
   | 'store_full'
   | 'store_read_only'
   | 'store_unavailable'
+  | 'transaction_over'
   | 'type_defined_twice'
   | 'wait_timeout'
 

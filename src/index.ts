@@ -26,6 +26,7 @@ export {
 } from './errors.js'
 export { PermanentError, RetryAfter, TransientError, type HandlerErrorDetails } from './handler-errors.js'
 export { MAX_HISTORY, STATUSES, type FinalStatus, type HistoryEntry, type Settlement, type Status } from './transition.js'
+export type { ProductTransaction } from './transactions/index.js'
 export type { Query, QueryParameter, Transaction, Values } from './transactions/transaction.js'
 export type {
   Change,

@@ -2,6 +2,7 @@
  * The producer's side: from a payload to a row, and what happens when the row's key is taken.
  */
 import { uuidv7 } from 'uuidv7'
+import { atOnce, wait, type Waiting } from './at-once.js'
 import type { InsertBatcher } from './batcher.js'
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'
@@ -18,6 +19,8 @@ import {
 import { encodeJson, readJson, type JsonValue } from './json.js'
 import { checkMaxAttempts, checkPriority, checkQueue, checkTypeName, DEFAULT_QUEUE, type PreparedType } from './job-type.js'
 import type { InsertOutcome, JobRow, NewJob } from './store.js'
+import type { ProductTransaction } from './transactions/index.js'
+import type { Transaction } from './transactions/transaction.js'
 
 export interface EnqueueOptions {
   /** A handle of your own choice, 1 to 200 characters of letters, digits and `_ . : -`. Not a dedup key: an id that exists is refused. */
@@ -34,6 +37,13 @@ export interface EnqueueOptions {
   maxAttempts?: number
   /** A W3C `traceparent`, for the handler to go on with. */
   traceContext?: string
+  /**
+   * The product's own open transaction, in this queue's database: the job is there exactly when that commits. `pg`: the client;
+   * `postgres`, Drizzle, Kysely, Prisma, Knex, TypeORM: what the transaction's function is given; better-sqlite3, `node:sqlite`: the
+   * connection. What can be told to be wrong before anything waits is thrown at once, in place of a promise that rejects, so that the
+   * transaction's function ends with it. Does not make the tables: call `queue.open()` when the product starts.
+   */
+  tx?: ProductTransaction
 }
 
 export interface NamedEnqueueOptions extends EnqueueOptions {
@@ -53,15 +63,24 @@ interface Request {
   payload: JsonValue
 }
 
+type OptionsOf = (index: number) => NamedEnqueueOptions
+type Insert = (jobs: readonly NewJob[]) => InsertOutcome[] | Promise<InsertOutcome[]>
+
 /** How often an enqueue looks again because somebody else changed the holder of its key in the meantime. */
 const MOST_ROUNDS = 50
 
 export class Producer {
   readonly #batcher: InsertBatcher
+  readonly #insertIn: (transaction: Transaction, jobs: readonly NewJob[]) => InsertOutcome[] | Promise<InsertOutcome[]>
   readonly #files: FileStore
 
-  constructor(batcher: InsertBatcher, files: FileStore) {
+  constructor(
+    batcher: InsertBatcher,
+    insertIn: (transaction: Transaction, jobs: readonly NewJob[]) => InsertOutcome[] | Promise<InsertOutcome[]>,
+    files: FileStore,
+  ) {
     this.#batcher = batcher
+    this.#insertIn = insertIn
     this.#files = files
   }
 
@@ -70,24 +89,59 @@ export class Producer {
     name: string,
     type: PreparedType | undefined,
     payloads: readonly unknown[],
-    optionsOf: (index: number) => NamedEnqueueOptions,
+    optionsOf: OptionsOf,
   ): Promise<Enqueued[]> {
+    return atOnce(this.#enqueue(name, type, payloads, optionsOf, (jobs) => this.#batcher.insert(jobs)))
+  }
+
+  /** Enqueues in the product's transaction, without a promise where neither that nor anything else needs one. */
+  enqueueIn(
+    transaction: Transaction,
+    name: string,
+    type: PreparedType | undefined,
+    payloads: readonly unknown[],
+    optionsOf: OptionsOf,
+  ): Enqueued[] | Promise<Enqueued[]> {
+    let asked = false
+    let waited = false
+    const insert: Insert = (jobs) => {
+      if (!transaction.isOpen() || (waited && transaction.endsWithTurn)) throw transactionOver(name, transaction)
+      asked = true
+      return this.#insertIn(transaction, jobs)
+    }
+    return atOnce(this.#enqueue(name, type, payloads, optionsOf, insert), () => {
+      waited = true
+      // Nothing can be inserted any more. Whoever has asked already may still find an answer that needs no second insert.
+      if (transaction.endsWithTurn && !asked) throw transactionOver(name, transaction)
+    })
+  }
+
+  *#enqueue(
+    name: string,
+    type: PreparedType | undefined,
+    payloads: readonly unknown[],
+    optionsOf: OptionsOf,
+    insert: Insert,
+  ): Waiting<Enqueued[]> {
     const requests: Request[] = []
     for (let i = 0; i < payloads.length; i++) {
       const request = prepare(name, type, payloads[i], optionsOf(i))
-      requests.push(request instanceof Promise ? await request : request)
+      requests.push(request instanceof Promise ? yield* wait(request) : request)
     }
-    const outcomes = await this.#batcher.insert(requests.map(({ job }) => job))
+    const outcomes = yield* wait(insert(requests.map(({ job }) => job)))
     const answers: Enqueued[] = []
     // In order, so that of two jobs with one key the first takes it over and the second is its duplicate.
     for (const [i, outcome] of outcomes.entries()) {
-      const answer = outcome.type === 'inserted' ? { row: outcome.row, duplicate: false } : this.#resolve(requests[i]!, outcome)
-      answers.push(answer instanceof Promise ? await answer : answer)
+      answers.push(
+        outcome.type === 'inserted'
+          ? { row: outcome.row, duplicate: false }
+          : yield* this.#resolve(requests[i]!, outcome, insert),
+      )
     }
     return answers
   }
 
-  async #resolve(request: Request, outcome: InsertOutcome): Promise<Enqueued> {
+  *#resolve(request: Request, outcome: InsertOutcome, insert: Insert): Waiting<Enqueued> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       if (outcome.type === 'inserted') return { row: outcome.row, duplicate: false }
       if (outcome.type === 'id_taken') throw idTaken(request.job)
@@ -97,16 +151,16 @@ export class Producer {
       const verdict = judge(rule, holder, { fingerprint: request.job.fingerprint!, payload: request.payload }, now)
       if (verdict.type === 'conflict') throw conflict(request.job, holder, verdict.fields)
       if (verdict.type === 'duplicate') return { row: holder, duplicate: true }
-      if (verdict.type === 'check_file' && (await this.#fileExists(holder))) return { row: holder, duplicate: true }
+      if (verdict.type === 'check_file' && (yield* wait(this.#fileExists(holder)))) return { row: holder, duplicate: true }
       const status = verdict.type === 'replace' ? verdict.status : 'succeeded'
-      outcome = (await this.#batcher.insert([{ ...request.job, supersedes: { id: holder.id, status } }]))[0]!
+      outcome = (yield* wait(insert([{ ...request.job, supersedes: { id: holder.id, status } }])))[0]!
     }
     throw new JobtableError('store_busy', `the holder of the key ${request.job.idempotencyKey} kept changing: enqueue again`)
   }
 
-  async #fileExists(holder: JobRow): Promise<boolean> {
+  #fileExists(holder: JobRow): boolean | Promise<boolean> {
     const file = fileOf(readJson(holder.result))
-    return file !== null && (await this.#files.exists(file.key))
+    return file !== null && this.#files.exists(file.key)
   }
 }
 
@@ -185,6 +239,13 @@ function checkId(id: string): string {
 function checkTraceContext(traceContext: string): string {
   if (typeof traceContext === 'string' && /^[\x20-\x7e]{1,512}$/.test(traceContext)) return traceContext
   throw new JobtableError('config_invalid', 'traceContext must be a W3C traceparent: 1 to 512 printable ASCII characters')
+}
+
+function transactionOver(name: string, { library }: Transaction): JobtableError {
+  return new JobtableError(
+    'transaction_over',
+    `${name} was not enqueued: something had to be waited for, such as an asynchronous payload schema or the check whether a file exists, and the transaction of ${library} does not last as long; await the enqueue within the transaction, or enqueue before or after it`,
+  )
 }
 
 function idTaken(job: NewJob): JobtableError {

@@ -11,8 +11,9 @@ import { Job, type JobActions } from './job.js'
 import type { AnyTypeOptions, Checked, IdempotencyOption, JobTypeOptions, PreparedType } from './job-type.js'
 import { consoleLogger, guarded, type Logger } from './logger.js'
 import { filesBeside, openStore } from './open-store.js'
-import { Producer, type NamedEnqueueOptions } from './producer.js'
+import { Producer, type Enqueued, type NamedEnqueueOptions } from './producer.js'
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
+import { adapt, type ProductTransaction } from './transactions/index.js'
 import { isFinal } from './transition.js'
 import { jobNotFound, Waiters } from './waiters.js'
 import { explain } from './why.js'
@@ -86,7 +87,7 @@ export class Queue {
     this.#discardFiles = beside.discard
     this.retention = prepareRetention(options.retention ?? {})
     this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs))
-    this.#producer = new Producer(this.#batcher, this.files)
+    this.#producer = new Producer(this.#batcher, (transaction, jobs) => this.#store.insertIn(transaction, jobs), this.files)
     this.#waiters = new Waiters(this.#store)
     this.#actions = this.#createActions()
   }
@@ -246,18 +247,38 @@ export class Queue {
     await this.#discardFiles()
   }
 
-  async #enqueueOne(name: string, payload: unknown, options: NamedEnqueueOptions = {}): Promise<EnqueueResult<unknown>> {
-    const [answer] = await this.#producer.enqueue(name, this.#types.get(name), [payload], () => options)
-    return { job: this.#job(answer!.row), duplicate: answer!.duplicate }
+  #enqueueOne(name: string, payload: unknown, options: NamedEnqueueOptions = {}): Promise<EnqueueResult<unknown>> {
+    return this.#enqueue(options.tx, name, [payload], () => options).then(([answer]) => answer!)
   }
 
-  async #enqueueMany(
+  #enqueueMany(
     name: string,
     payloads: readonly unknown[],
     optionsOf: (index: number) => NamedEnqueueOptions | undefined,
   ): Promise<EnqueueResult<unknown>[]> {
-    const answers = await this.#producer.enqueue(name, this.#types.get(name), payloads, (i) => optionsOf(i) ?? {})
-    return answers.map(({ row, duplicate }) => ({ job: this.#job(row), duplicate }))
+    const options = payloads.map((_, i) => optionsOf(i) ?? {})
+    const tx = options[0]?.tx
+    if (options.some((each) => each.tx !== tx))
+      throw new JobtableError('config_invalid', 'tx must be the same for all jobs of one enqueueMany: one call is one commit')
+    return this.#enqueue(tx, name, payloads, (i) => options[i]!)
+  }
+
+  /** Where there is a transaction it may throw, and so end the function of the transaction; see `EnqueueOptions.tx`. */
+  #enqueue(
+    tx: ProductTransaction | undefined,
+    name: string,
+    payloads: readonly unknown[],
+    optionsOf: (index: number) => NamedEnqueueOptions,
+  ): Promise<EnqueueResult<unknown>[]> {
+    const type = this.#types.get(name)
+    if (tx === undefined) return this.#answers(this.#producer.enqueue(name, type, payloads, optionsOf))
+    if (this.#closed) throw new JobtableError('queue_closed', 'the queue is closed: nothing was enqueued')
+    // Not opened before: that may make tables, and wait for the very transaction.
+    return this.#answers(this.#producer.enqueueIn(adapt(tx), name, type, payloads, optionsOf))
+  }
+
+  async #answers(enqueued: Enqueued[] | Promise<Enqueued[]>): Promise<EnqueueResult<unknown>[]> {
+    return (await enqueued).map(({ row, duplicate }) => ({ job: this.#job(row), duplicate }))
   }
 
   #job(row: JobRow): Job {

@@ -4,10 +4,16 @@
  * and runs a statement in them; nothing else in jobtable knows of the libraries.
  */
 
+import { JobtableError } from '../errors.js'
+
 /** Texts, numbers and null are what every library passes on unchanged. */
 export type QueryParameter = string | number | null
 
-/** One statement with positional parameters: `$1` in PostgreSQL, `?1` in SQLite. */
+/**
+ * One statement with positional parameters: `$1` in PostgreSQL, `?1` in SQLite. Where it answers with columns, each has a name of
+ * its own that is no number, since some libraries know a row only as an object; in SQLite it always answers with columns, since
+ * some libraries have one way for statements that do and another for those that do not.
+ */
 export interface Query {
   sql: string
   params: readonly QueryParameter[]
@@ -33,11 +39,16 @@ export interface Transaction {
   run(query: Query): readonly Values[] | Promise<readonly Values[]>
   /** False when it is over, as far as the library can tell: what is written then would be written outside of it. */
   isOpen(): boolean
+  /** True where it ends as soon as its function returns, which is no promise's: whatever waits for anything comes too late. */
+  readonly endsWithTurn?: boolean
 }
 
 export interface TransactionAdapter {
   readonly library: string
-  /** The transaction, when the object is one of this library's; a JobtableError when it is of this library and no transaction. */
+  /**
+   * The transaction, when the object is one of this library's; undefined when it is not of this library. Throws `config_invalid`
+   * when it is of this library and no open transaction.
+   */
   adapt(tx: object): Transaction | undefined
 }
 
@@ -56,4 +67,19 @@ async function goOn<T>(transaction: Transaction, work: Work<T>, first: Promise<r
   let step = work.next(await first)
   while (!step.done) step = work.next(await transaction.run(step.value))
   return step.value
+}
+
+/** The error for an object that is of the library and no open transaction. */
+export function noTransaction(what: string, instead: string): JobtableError {
+  return new JobtableError('config_invalid', `tx is ${what}: ${instead}`)
+}
+
+/** Of a row that the library knows only as an object. */
+export function valuesOf(row: object): Values {
+  return Object.values(row)
+}
+
+/** Whether the object has a method of this name. */
+export function has<Name extends string>(tx: object, name: Name): tx is object & Record<Name, (...args: never[]) => unknown> {
+  return typeof (tx as Record<string, unknown>)[name] === 'function'
 }

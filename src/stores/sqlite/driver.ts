@@ -4,6 +4,7 @@
  */
 import { createRequire } from 'node:module'
 import { JobtableError } from '../../errors.js'
+import { numbered } from '../../transactions/numbered.js'
 
 export type DriverName = 'node:sqlite' | 'better-sqlite3'
 export type SqlValue = string | number | null
@@ -141,6 +142,7 @@ function openBetter(path: string, Better: BetterModule): Driver {
     name: 'better-sqlite3',
     exec: (sql) => database.exec(sql),
     prepare: (sql) => {
+      // It takes `?1` for a name, and names cost an object per call.
       const { text, arrange } = numbered(sql)
       const statement = database.prepare(text)
       if (statement.reader) statement.raw(true)
@@ -152,17 +154,4 @@ function openBetter(path: string, Better: BetterModule): Driver {
     define: (name, fn) => database.function(name, { deterministic: true }, fn),
     close: () => database.close(),
   }
-}
-
-/** better-sqlite3 takes `?1` for a name, and names cost an object per call: every use becomes a `?` of its own. */
-function numbered(sql: string): { text: string; arrange: (params: SqlValue[]) => SqlValue[] } {
-  const order = Array.from(sql.matchAll(/\?(\d+)/g), ([, number]) => Number(number) - 1)
-  if (order.length === 0) return { text: sql, arrange: (params) => params }
-  // Filled anew for each call, which has read it when it returns.
-  const arranged: SqlValue[] = order.map(() => null)
-  const arrange = (params: SqlValue[]): SqlValue[] => {
-    for (let i = 0; i < order.length; i++) arranged[i] = params[order[i]!]!
-    return arranged
-  }
-  return { text: sql.replaceAll(/\?\d+/g, '?'), arrange }
 }
