@@ -7,11 +7,15 @@ const { create } = await import(`./adapters/${target.adapter}.mjs`)
 const queue = await create(target)
 
 const PROGRESS = 3
+const WARMING_JOBS = 50
+const MOST_WAIT_MS = 60_000
 let count = 0
 let told = 0
 let toldAt = 0
 let latencies = null
+let startedAt = null
 let cpuBefore
+let stopWork
 
 function tell() {
   if (count === told) return
@@ -31,9 +35,25 @@ function usage() {
 
 function onJob(payload) {
   count++
-  if (latencies && payload.at) latencies.push(now() - payload.at)
+  if (latencies && payload.at) {
+    const at = now()
+    latencies.push(at - payload.at)
+    startedAt?.push(at)
+  }
   if (count % 1000 === 0 || performance.now() - toldAt > 20) tell()
 }
+
+/** Until so many jobs have started since the count was at 0. */
+async function allStarted(n) {
+  const until = now() + MOST_WAIT_MS
+  const started = () => count >= n
+  while (!started()) {
+    if (now() > until) throw new Error(`${n - count} of ${n} jobs have not started`)
+    await sleep(1)
+  }
+}
+
+const numbered = (n, from) => Array.from({ length: n }, (_, i) => ({ n: from + i }))
 
 const commands = {
   prepare: () => queue.prepare(),
@@ -44,6 +64,8 @@ const commands = {
   /** Enqueues for this long with so many calls in flight. */
   async enqueueFor({ ms, inFlight }) {
     for (let i = 0; i < 20; i++) await queue.enqueue({ n: i })
+    // Connections are open before anything counts.
+    await Promise.all(numbered(inFlight, 0).map((payload) => queue.enqueue(payload)))
     let n = 0
     const from = now()
     const until = from + ms
@@ -54,12 +76,18 @@ const commands = {
     return { perSecond: (n / (now() - from)) * 1000 }
   },
 
-  async enqueueBulk({ n, chunk }) {
+  async enqueueBulk({ n, chunk, inFlight }) {
     await queue.enqueue({ n: 0 })
+    let next = 0
     const from = now()
-    for (let done = 0; done < n; done += chunk) {
-      await queue.enqueueMany(Array.from({ length: Math.min(chunk, n - done) }, (_, i) => ({ n: done + i })))
+    const caller = async () => {
+      while (next < n) {
+        const first = next
+        next += chunk
+        await queue.enqueueMany(numbered(Math.min(chunk, n - first), first))
+      }
     }
+    await Promise.all(Array.from({ length: inFlight }, caller))
     return { perSecond: (n / (now() - from)) * 1000 }
   },
 
@@ -83,8 +111,44 @@ const commands = {
     if (!silent) setInterval(tell, 5).unref()
     cpuBefore = process.cpuUsage()
     await new Promise((resolve) => process.send({ id: 'work', answer: { at: now() } }, resolve))
-    await queue.work(onJob)
+    stopWork = await queue.work(onJob)
   },
+
+  /**
+   * Enqueues beside its own worker for so many seconds, with a bounded number of jobs that have not started; then waits for those
+   * and stops the worker. Answers for the whole time and for each window of it.
+   */
+  async together({ seconds, windowSeconds, outstanding, batch }) {
+    stopWork = await queue.work(onJob)
+    for (let i = 0; i < WARMING_JOBS; i++) await queue.enqueue({ n: i })
+    await allStarted(WARMING_JOBS)
+    await sleep(500)
+    ;[count, latencies, startedAt] = [0, [], []]
+    const from = now()
+    const until = from + seconds * 1000
+    let sent = 0
+    while (now() < until) {
+      if (sent - count + batch > outstanding) {
+        await sleep(1)
+        continue
+      }
+      const at = now()
+      await queue.enqueueMany(Array.from({ length: batch }, (_, i) => ({ n: sent + i, at })))
+      sent += batch
+    }
+    await allStarted(sent)
+    await stopWork?.()
+    const inTime = startedAt.filter((at) => at < until).length
+    const windows = Array.from({ length: Math.round(seconds / windowSeconds) }, () => 0)
+    for (const at of startedAt) {
+      const window = Math.floor((at - from) / (windowSeconds * 1000))
+      if (window < windows.length) windows[window] += 1 / windowSeconds
+    }
+    return { perSecond: inTime / seconds, p99: percentile(latencies, 0.99), windows: windows.map(Math.round) }
+  },
+
+  /** Statements and enqueues in transactions of the product's own. */
+  inTransaction: ({ n }) => queue.inTransaction(n),
 
   forget: () => {
     latencies = []

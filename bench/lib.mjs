@@ -30,6 +30,7 @@ export function percentile(values, share) {
  * jobs have started through a pipe that it writes to synchronously: a peer may drain without yielding to its event loop.
  */
 export class Child {
+  static #alive = new Set()
   /** What a worker has told: how many jobs had started at which moment, and what it had cost until then. */
   progress = [{ count: 0, at: NaN, cpuSeconds: 0, peakMiB: 0 }]
   #process
@@ -40,6 +41,7 @@ export class Child {
   constructor(target) {
     const options = { cwd: HERE, stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'ipc'] }
     this.#process = fork(join(HERE, 'child.mjs'), [JSON.stringify(target)], options)
+    Child.#alive.add(this)
     this.#exited = new Promise((resolve) => this.#process.once('exit', resolve))
     this.#process.on('message', ({ id, error, answer }) => {
       const call = this.#calls.get(id)
@@ -48,11 +50,17 @@ export class Child {
       else call?.reject(new Error(`${target.name}: ${error}`))
     })
     this.#process.on('exit', () => {
+      Child.#alive.delete(this)
       for (const { reject } of this.#calls.values())
         reject(new Error(`${target.name}: a process of the benchmark ended too early`))
     })
     this.#readProgress()
     this.ready = this.#expect('ready')
+  }
+
+  /** Ends those that a failed measurement has left. */
+  static async killAll() {
+    await Promise.all([...Child.#alive].map((child) => child.kill()))
   }
 
   call(command, args = {}) {

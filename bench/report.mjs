@@ -1,4 +1,4 @@
-/** The table of a run: medians, ratios to the peer, and whether what is asked for was met. */
+/** The table of a run: medians, ratios to the peers, and whether what is asked for was met. */
 import { cpus } from 'node:os'
 import { median } from './lib.mjs'
 
@@ -7,65 +7,76 @@ export function machine() {
   return { node: process.version, cores: cpus().length, cpu: model, platform: `${process.platform} ${process.arch}` }
 }
 
-/** `results` are rows of { target, test, rep, figures }. */
-export function report({ suite, facts, results, rows, pairs, reps }) {
-  const { cores, cpu, node, platform, driver, sqlite } = facts
+/**
+ * - `results`: rows of { target, test, rep, figures }
+ * - `rows`: what is shown of them: { figure, label, unit, ratio, asked }, the latter a list of what must be met, by the figure or,
+ *   with a `peer`, by the ratio to that peer's; `only` names the one comparison that it is asked of
+ * - `comparisons`: { title, ours, peers }, the names of targets
+ */
+export function report({ suite, facts, results, rows, comparisons, reps }) {
+  const { cores, cpu, node, platform, software, settings = {}, notes = [] } = facts
   const lines = [
-    `${suite}: ${cores} cores (${cpu}), ${platform}, Node ${node.slice(1)}, SQLite ${sqlite}, ${driver}`,
+    `${suite}: ${cores} cores (${cpu}), ${platform}, Node ${node.slice(1)}`,
+    software.join(', '),
     `Medians of ${reps} ${reps === 1 ? 'repetition' : 'repetitions'}, in alternation on a shared machine: trust ratios, and those only roughly.`,
+    ...notes,
     '',
   ]
   const header = [
     '',
-    ...pairs.flatMap(({ ours, peer }) => [ours, peer, 'ratio']),
+    ...comparisons.flatMap(({ ours, peers }) => [ours, ...peers.flatMap((peer) => [peer, 'ratio'])]),
     'asked for',
-    ...pairs.map(({ title }) => title),
+    ...comparisons.map(({ title }) => title),
   ]
-  const body = rows.map((row) => line(row, results, pairs)).filter(Boolean)
-  return [...lines, ...table([header, ...body])].join('\n')
+  const body = rows.map((row) => line(row, results, comparisons)).filter(Boolean)
+  const shown = Object.entries(settings).filter(([name]) => results.some(({ target }) => target === name))
+  const footer = shown.length > 0 ? ['', ...shown.map(([name, text]) => `${name}: ${text}`)] : []
+  return [...lines, ...table([header, ...body]), ...footer].join('\n')
 }
 
-/** Whether every target that was measured is met. */
-export function judge({ results, rows, pairs }) {
-  const verdicts = rows.flatMap((row) => pairs.map((pair) => verdict(row, pair, results)))
-  return { ok: verdicts.filter((word) => word === 'ok').length, miss: verdicts.filter((word) => word === 'miss').length }
+/** How many of the things asked for are met, of those that were measured. */
+export function judge({ results, rows, comparisons }) {
+  const words = rows.flatMap((row) => comparisons.flatMap((comparison) => verdicts(row, comparison, results)))
+  return { ok: words.filter((word) => word === 'ok').length, miss: words.filter((word) => word === 'miss').length }
 }
 
-function line(row, results, pairs) {
-  const cells = pairs.flatMap(({ ours, peer }) => [
-    show(median(figures(results, ours, row.figure).values()), row.unit),
-    show(median(figures(results, peer, row.figure).values()), row.unit),
-    row.ratio === false ? '' : show(ratio(row, { ours, peer }, results), 'times'),
+/** The median of one target's figure over the repetitions. */
+export const typical = (results, target, figure) => median([...byRep(results, target, figure).values()])
+
+function line(row, results, comparisons) {
+  const cells = comparisons.flatMap(({ ours, peers }) => [
+    show(typical(results, ours, row.figure), row.unit),
+    ...peers.flatMap((peer) => [
+      show(typical(results, peer, row.figure), row.unit),
+      row.ratio === false ? '' : show(ratio(row, { ours, peer }, results), 'times'),
+    ]),
   ])
   if (cells.every((cell) => cell === '')) return undefined
-  const asked = row.target?.value?.text ?? row.target?.ratio?.text ?? ''
-  return [`${row.label}, ${row.unit}`, ...cells, asked, ...pairs.map((pair) => verdict(row, pair, results))]
+  const asked = [...new Set((row.asked ?? []).map(({ text }) => text))].join(', ')
+  const answers = comparisons.map((comparison) => verdicts(row, comparison, results).join(', '))
+  return [`${row.label}, ${row.unit}`, ...cells, asked, ...answers]
 }
 
-function figures(results, target, figure) {
-  const found = new Map()
-  for (const result of results) {
-    if (result.target === target && result.figures[figure] !== undefined) found.set(result.rep, result.figures[figure])
-  }
-  return {
-    get: (rep) => found.get(rep),
-    values: () => [...found.values()],
-    reps: () => [...found.keys()],
-  }
+function byRep(results, target, figure) {
+  const found = results.filter((result) => result.target === target && Number.isFinite(result.figures[figure]))
+  return new Map(found.map(({ rep, figures }) => [rep, figures[figure]]))
 }
 
-/** The median of the ratios of each repetition, whose two sides ran one after the other. */
+/** The median of the ratios of each repetition, whose two sides ran in the same minutes. */
 function ratio({ figure }, { ours, peer }, results) {
-  const [mine, theirs] = [figures(results, ours, figure), figures(results, peer, figure)]
-  return median(mine.reps().map((rep) => mine.get(rep) / theirs.get(rep)))
+  const [mine, theirs] = [byRep(results, ours, figure), byRep(results, peer, figure)]
+  return median([...mine].map(([rep, value]) => value / theirs.get(rep)))
 }
 
-function verdict(row, pair, results) {
-  const { value, ratio: asked, only } = row.target ?? {}
-  if ((!value && !asked) || (only && only !== pair.title)) return ''
-  const measured = value ? median(figures(results, pair.ours, row.figure).values()) : ratio(row, pair, results)
-  if (!Number.isFinite(measured)) return ''
-  return (value ?? asked).met(measured) ? 'ok' : 'miss'
+/** One word for each thing asked for; none for what was not measured. */
+function verdicts(row, { title, ours, peers }, results) {
+  return (row.asked ?? []).flatMap(({ peer: wanted, met, only }) => {
+    if (only && only !== title) return []
+    const peer = peers.find((name) => name === wanted || name.startsWith(`${wanted} `))
+    const measured = wanted ? ratio(row, { ours, peer }, results) : typical(results, ours, row.figure)
+    if (!Number.isFinite(measured)) return []
+    return [met(measured) ? 'ok' : 'miss']
+  })
 }
 
 function show(value, unit) {
