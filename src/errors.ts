@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'status_final'
   | 'store_busy'
   | 'store_corrupt'
+  | 'store_denied'
   | 'store_full'
   | 'store_read_only'
   | 'store_unavailable'

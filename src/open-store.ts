@@ -9,14 +9,53 @@ import { JobtableError } from './errors.js'
 import { localFiles, noFiles, type FileStore } from './files.js'
 import { maskSecrets } from './mask.js'
 import type { Store } from './store.js'
+import { isPool, postgresStore, type PgPool } from './stores/postgres/index.js'
 import { sqliteStore } from './stores/sqlite/index.js'
 
 export interface OpenStoreOptions {
   durability?: 'full' | 'relaxed'
   driver?: 'node:sqlite' | 'better-sqlite3'
+  schema?: string
+  /** Tests pass their own. */
+  clock?: { now(): number }
 }
 
-export function openStore(url: string, options: OpenStoreOptions): Store {
+export function openStore(database: string | PgPool, options: OpenStoreOptions): Store {
+  if (isPool(database)) return openPostgres(database, options.schema, options)
+  if (/^postgres(ql)?:/.test(database)) {
+    const { url, schema } = withoutSchema(database)
+    return openPostgres(url, options.schema ?? schema, options)
+  }
+  return openSqlite(database, options)
+}
+
+function openPostgres(connection: string | PgPool, schema: string | undefined, options: OpenStoreOptions): Store {
+  refuse(options, ['durability', 'driver'], 'PostgreSQL')
+  return postgresStore({ connection, ...(schema !== undefined && { schema }), ...(options.clock && { clock: options.clock }) })
+}
+
+/** `?schema=` is ours: the server would refuse a parameter that it does not know. */
+function withoutSchema(url: string): { url: string; schema: string | undefined } {
+  if (!URL.canParse(url)) {
+    throw new JobtableError(
+      'config_invalid',
+      `${maskSecrets(url)} is no valid URL: write postgres://user:password@host:5432/database, with special characters percent-encoded`,
+    )
+  }
+  const parsed = new URL(url)
+  const schema = parsed.searchParams.get('schema')
+  if (schema === null) return { url, schema: undefined }
+  parsed.searchParams.delete('schema')
+  return { url: parsed.href, schema }
+}
+
+function refuse(options: OpenStoreOptions, names: readonly (keyof OpenStoreOptions)[], database: string): void {
+  const given = names.find((name) => options[name] !== undefined)
+  if (given !== undefined) throw new JobtableError('config_invalid', `${given} means nothing to ${database}: leave it out`)
+}
+
+function openSqlite(url: string, options: OpenStoreOptions): Store {
+  refuse(options, ['schema'], 'SQLite')
   const host = /^sqlite:\/\/(?!\/)(.*)$/.exec(url)?.[1]
   if (host !== undefined) {
     throw new JobtableError(
@@ -32,13 +71,14 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
   if (path === undefined) {
     throw new JobtableError(
       'config_invalid',
-      `${maskSecrets(url)} is no database URL that this version knows: write sqlite:<file>, such as sqlite:app.db, or the file alone`,
+      `${maskSecrets(url)} is no database URL that this version knows: write sqlite:<file>, such as sqlite:app.db, the file alone, or postgres://user@host/database`,
     )
   }
   return sqliteStore({
     path,
     synchronous: options.durability === 'relaxed' ? 'normal' : 'full',
     ...(options.driver && { driver: options.driver }),
+    ...(options.clock && { clock: options.clock }),
   })
 }
 

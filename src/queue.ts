@@ -14,6 +14,7 @@ import { filesBeside, openStore } from './open-store.js'
 import { Producer, type Enqueued, type NamedEnqueueOptions } from './producer.js'
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
 import { adapt, type ProductTransaction } from './transactions/index.js'
+import { isPool, type PgPool } from './stores/postgres/index.js'
 import { isFinal } from './transition.js'
 import { jobNotFound, Waiters } from './waiters.js'
 import { explain } from './why.js'
@@ -23,12 +24,14 @@ import { Worker } from './worker/worker.js'
 
 export interface QueueOptions {
   /**
-   * `full` (the default): an enqueued job survives a power cut. `relaxed`: it survives a crash of the process, and a power cut may
-   * take the last moments.
+   * SQLite. `full` (the default): an enqueued job survives a power cut. `relaxed`: it survives a crash of the process, and a power
+   * cut may take the last moments. On PostgreSQL the server's `synchronous_commit` says it.
    */
   durability?: 'full' | 'relaxed'
   /** The SQLite driver. Default: `node:sqlite` where Node has it, else `better-sqlite3`. */
   driver?: 'node:sqlite' | 'better-sqlite3'
+  /** PostgreSQL: the schema that holds the tables. Default `public`; the URL may say it too, by `?schema=`. */
+  schema?: string
   /** Where handlers' files go: a folder, or a store of your own. Default: a folder beside the database file, named after it. */
   files?: string | FileStore
   /** Anything with pino's methods. Default: warnings and errors to stderr. */
@@ -47,11 +50,12 @@ export interface QueueStats {
 }
 
 /**
- * A queue in the database that the URL names: `sqlite:app.db`, or `sqlite::memory:`. Default: the environment variable
- * `JOBTABLE_URL`, else `sqlite:jobtable.db`. Nothing is opened before the first use.
+ * A queue in the database that the URL names: `sqlite:app.db`, `sqlite::memory:` or `postgres://user@host/database`; or that a pool
+ * of the package `pg` leads to, which stays yours to close. Default: the environment variable `JOBTABLE_URL`, else
+ * `sqlite:jobtable.db`. Nothing is opened before the first use.
  */
-export function jobtable(url?: string, options: QueueOptions = {}): Queue {
-  return new Queue(url ?? process.env['JOBTABLE_URL'] ?? 'sqlite:jobtable.db', options)
+export function jobtable(database?: string | PgPool, options: QueueOptions = {}): Queue {
+  return new Queue(database ?? process.env['JOBTABLE_URL'] ?? 'sqlite:jobtable.db', options)
 }
 
 export class Queue {
@@ -76,9 +80,9 @@ export class Queue {
   #closed = false
 
   /** @internal Use `jobtable(...)`. */
-  constructor(url: string, options: QueueOptions) {
-    checkChoices(url, options)
-    this.#store = options.store ?? openStore(url, options)
+  constructor(database: string | PgPool, options: QueueOptions) {
+    checkChoices(database, options)
+    this.#store = options.store ?? openStore(database, options)
     this.name = this.#store.name
     this.logger = guarded(options.logger ?? consoleLogger)
     this.locale = options.locale ?? 'en'
@@ -319,7 +323,7 @@ export class Queue {
 }
 
 /** What TypeScript refuses and JavaScript does not. */
-function checkChoices(url: unknown, { locale, durability, driver }: QueueOptions): void {
+function checkChoices(database: unknown, { locale, durability, driver }: QueueOptions): void {
   const choices: [string, unknown, readonly string[]][] = [
     ['locale', locale, ['en', 'zh']],
     ['durability', durability, ['full', 'relaxed']],
@@ -329,7 +333,9 @@ function checkChoices(url: unknown, { locale, durability, driver }: QueueOptions
     if (value === undefined || allowed.includes(value as string)) continue
     throw new JobtableError('config_invalid', `${name} must be ${allowed.join(' or ')}, not ${JSON.stringify(value)}`)
   }
-  if (typeof url !== 'string') throw new JobtableError('config_invalid', 'the database URL must be a text, such as sqlite:app.db')
+  if (typeof database !== 'string' && !isPool(database)) {
+    throw new JobtableError('config_invalid', 'the database must be a URL, such as sqlite:app.db, or a pool of the package pg')
+  }
 }
 
 function prepareRetention({

@@ -244,10 +244,10 @@ export interface PrunedJob {
 }
 
 /**
- * What may have changed: `due` means that there may be something to claim, `state` that a job is in another state or stage but
- * not that, `any` that the store cannot tell.
+ * What may have changed: `due`, there may be something to claim; `cancel`, somebody asked a running job to stop; `state`, a job is in
+ * another state or stage, but neither of these; `any`, the store cannot tell.
  */
-export type Change = 'due' | 'state' | 'any'
+export type Change = 'due' | 'cancel' | 'state' | 'any'
 
 export interface Store {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */

@@ -1,5 +1,5 @@
 /**
- * A queue for a product's own tests: the real one, on SQLite in memory, with a clock that moves only when it is told to.
+ * A queue for a product's own tests: the real one, on SQLite in memory unless it is told otherwise, with a clock that moves only when it is told to.
  */
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import { parseDuration, type Duration } from '../duration.js'
@@ -8,7 +8,8 @@ import type { Logger } from '../logger.js'
 import { Queue, type QueueOptions } from '../queue.js'
 import type { WorkerOptions } from '../worker/options.js'
 import type { Worker } from '../worker/worker.js'
-import { sqliteStore } from '../stores/sqlite/index.js'
+import { openStore } from '../open-store.js'
+import type { PgPool } from '../stores/postgres/index.js'
 
 /** A clock that stands still until it is moved. The database of a test queue takes its time from it. */
 export class FakeClock {
@@ -37,9 +38,11 @@ const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
 export interface TestQueueOptions extends Omit<QueueOptions, 'store' | 'durability'> {
   clock?: FakeClock
+  /** As for `jobtable`; for code that enqueues in transactions of its own, which must be in this database. Default: in memory. */
+  database?: string | PgPool
 }
 
-/** A queue in memory. Close it at the end of the test. Logs nothing unless it is given a logger. */
+/** A queue in memory, unless it is given a database. Close it at the end of the test. Logs nothing unless it is given a logger. */
 export function testQueue(options: TestQueueOptions = {}): TestQueue {
   return new TestQueue(options)
 }
@@ -48,12 +51,8 @@ export class TestQueue extends Queue {
   readonly clock: FakeClock
 
   /** @internal Use `testQueue(...)`. */
-  constructor({ clock = new FakeClock(), driver, ...options }: TestQueueOptions) {
-    super('sqlite::memory:', {
-      logger: silent,
-      ...options,
-      store: sqliteStore({ path: ':memory:', clock, synchronous: 'normal', ...(driver && { driver }) }),
-    })
+  constructor({ clock = new FakeClock(), database = 'sqlite::memory:', ...options }: TestQueueOptions) {
+    super(database, { logger: silent, ...options, store: openStore(database, { ...options, clock }) })
     this.clock = clock
   }
 

@@ -16,6 +16,8 @@ export interface LeaseEnv {
   info(id: string): WorkerInfo
   /** The lease had run out: forget the claims that have not started. */
   lost(formerId: string): void
+  /** The claims that the store knows of. */
+  held(claims: readonly { id: string; token: string }[]): Promise<void>
 }
 
 export class Lease {
@@ -73,6 +75,7 @@ export class Lease {
       if (claim?.token !== attempt.token) attempt.leaseLost()
       else if (claim.cancelRequested) attempt.abort('canceled')
     }
+    await this.#env.held(reply.claims)
   }
 
   async #startAnew(attempts: readonly Attempt[]): Promise<void> {

@@ -9,7 +9,9 @@
  * `PREFETCH_MS`, at most `prefetch`. Short jobs come in large batches, and a long job never sits behind another in a worker
  * that cannot start it: what has waited for `HAND_BACK_MS` goes back.
  *
- * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile.
+ * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile. A claim whose
+ * answer was lost on the way may have been made all the same: its token is remembered, and what a heartbeat shows to be held
+ * under it is handed back.
  */
 import { uuidv7 } from 'uuidv7'
 import { JobtableError } from '../errors.js'
@@ -22,6 +24,7 @@ const PREFETCH_MS = 20
 const HAND_BACK_MS = 500
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
+const MOST_UNANSWERED = 1_000
 
 export interface LoopEnv {
   store: Store
@@ -73,6 +76,8 @@ export class ClaimLoop {
   #endedSince = 0
   #paceAt = performance.now()
   #idleCallbacks: (() => void)[] = []
+  /** The tokens of claims whose answer was lost, oldest first. */
+  readonly #unanswered = new Set<string>()
 
   constructor(env: LoopEnv) {
     this.#env = env
@@ -97,6 +102,20 @@ export class ClaimLoop {
   settle(settlement: ClaimSettlement): void {
     this.#outbox.push(settlement)
     this.#schedule()
+  }
+
+  /** Those of the claims whose answer was lost: nobody here knows of them. */
+  unanswered<Claim extends { token: string }>(claims: readonly Claim[]): Claim[] {
+    return claims.filter(({ token }) => this.#unanswered.has(token))
+  }
+
+  /** Returns claimed jobs that were not started. */
+  handBack(rows: readonly JobRow[]): void {
+    for (const row of rows) {
+      // A claim is made whole or not at all, so that what is held under its token is seen at once.
+      this.#unanswered.delete(row.claimToken!)
+      this.settle(this.#env.handBack(row))
+    }
   }
 
   /** Claims nothing more, and hands back what has not started. */
@@ -156,11 +175,13 @@ export class ClaimLoop {
       this.#awake = false
       clearTimeout(this.#timer)
     }
+    const token = uuidv7()
     let answer: ClaimAnswer
     try {
-      answer = await this.#call(settlements, limit)
+      answer = await this.#call(settlements, limit, token)
     } catch (error) {
       this.#exchanging = false
+      if (limit > 0) this.#doubt(token)
       if (settlements.length > 0 && !isOutage(error)) return this.#settleSingly(settlements)
       return this.#retryLater(settlements, error)
     }
@@ -198,10 +219,15 @@ export class ClaimLoop {
     this.#env.settled(claim, outcomes[0]!)
   }
 
-  async #call(settlements: readonly ClaimSettlement[], limit: number): Promise<ClaimAnswer> {
+  #doubt(token: string): void {
+    this.#unanswered.add(token)
+    if (this.#unanswered.size > MOST_UNANSWERED) this.#unanswered.delete(this.#unanswered.values().next().value!)
+  }
+
+  async #call(settlements: readonly ClaimSettlement[], limit: number, token: string): Promise<ClaimAnswer> {
     const { store, workerId, queues, types } = this.#env
     if (limit === 0) return { alive: true, jobs: [], nextDueInMs: null, settled: await store.settle(settlements) }
-    return store.claim({ workerId: workerId(), token: uuidv7(), queues: queues(), types: types(), limit }, settlements)
+    return store.claim({ workerId: workerId(), token, queues: queues(), types: types(), limit }, settlements)
   }
 
   #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimAnswer): void {
@@ -273,7 +299,7 @@ export class ClaimLoop {
     const rows = this.#waiting
     this.#waiting = []
     this.#pace = 0
-    for (const row of rows) this.settle(this.#env.handBack(row))
+    this.handBack(rows)
   }
 
   #measure(): void {

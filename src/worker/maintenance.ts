@@ -13,6 +13,11 @@ import { settle, type Outcome, type RetryPolicy } from '../transition.js'
 const RECOVER_AT_ONCE = 100
 const PRUNE_AT_ONCE = 500
 
+interface Claim {
+  id: string
+  token: string
+}
+
 /** A settlement, with the row that it is of, for whoever hears of its outcome. */
 export interface ClaimSettlement extends FencedSettlement {
   row: JobRow
@@ -104,6 +109,19 @@ async function settleEach(recovery: Recovery, claims: readonly ClaimSettlement[]
   const outcomes: SettleOutcome[] = []
   for (const claim of claims) outcomes.push(...(await settleEach(recovery, [claim])))
   return outcomes
+}
+
+/** Returns what a worker holds without knowing: claims whose answer was lost on the way. */
+export async function handBackUnanswered(
+  store: Store,
+  loop: { unanswered(claims: readonly Claim[]): Claim[]; handBack(rows: readonly JobRow[]): void },
+  claims: readonly Claim[],
+): Promise<void> {
+  const unanswered = loop.unanswered(claims)
+  if (unanswered.length === 0) return
+  const tokens = new Map(unanswered.map(({ id, token }) => [id, token]))
+  const rows = await store.get([...tokens.keys()])
+  loop.handBack(rows.filter((row) => row !== undefined).filter(({ id, claimToken }) => claimToken === tokens.get(id)))
 }
 
 /** The keys of the files that a job's attempts have stored, whether they returned them or not. */

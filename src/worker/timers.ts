@@ -5,7 +5,13 @@ export const LONGEST_TIMER_MS = 2_147_483_647
 export class Timers {
   readonly #timers = new Set<NodeJS.Timeout>()
   readonly #sleepers = new Set<() => void>()
+  readonly #background: boolean
   #closed = false
+
+  /** In the background they do not keep the process alive. */
+  constructor({ background = false }: { background?: boolean } = {}) {
+    this.#background = background
+  }
 
   get closed(): boolean {
     return this.#closed
@@ -22,7 +28,7 @@ export class Timers {
         },
         Math.min(ms, LONGEST_TIMER_MS),
       )
-      this.#timers.add(timer)
+      this.#add(timer)
     }
     const run = async (): Promise<void> => {
       try {
@@ -46,9 +52,21 @@ export class Timers {
         resolve()
       }
       const timer = setTimeout(end, Math.min(ms, LONGEST_TIMER_MS))
-      this.#timers.add(timer)
+      this.#add(timer)
       this.#sleepers.add(end)
     })
+  }
+
+  /** Calls back when everything is closed, at once if it is already; the answer takes that back. */
+  onClose(callback: () => void): () => void {
+    if (this.#closed) callback()
+    else this.#sleepers.add(callback)
+    return () => void this.#sleepers.delete(callback)
+  }
+
+  #add(timer: NodeJS.Timeout): void {
+    if (this.#background) timer.unref()
+    this.#timers.add(timer)
   }
 
   close(): void {

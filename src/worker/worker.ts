@@ -13,13 +13,13 @@ import { JobtableError } from '../errors.js'
 import type { FileStore } from '../files.js'
 import type { PreparedType } from '../job-type.js'
 import type { Logger } from '../logger.js'
-import type { JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
+import type { Change, JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
 import { afterCancelRequest, type Outcome } from '../transition.js'
 import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
 import { Lease } from './lease.js'
 import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
-import { prune, recoverLost, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
+import { handBackUnanswered, prune, recoverLost, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
 import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
 import { Reports } from './reports.js'
 import { signal, Timers } from './timers.js'
@@ -171,6 +171,7 @@ export class Worker {
         )
         loop.dropWaiting()
       },
+      held: (claims) => handBackUnanswered(store, loop, claims),
     })
     const loop: ClaimLoop = new ClaimLoop({
       store,
@@ -200,7 +201,7 @@ export class Worker {
     })
     await lease.register()
     const attemptEnv: AttemptEnv = { files, logger, locale, reports, ended: (attempt, outcome) => this.#ended(attempt, outcome) }
-    const unwatch = store.watch(() => this.#changed())
+    const unwatch = store.watch((change) => this.#changed(change))
     this.#parts = { store, lease, loop, reports, attemptEnv, unwatch }
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat())
     this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
@@ -263,9 +264,10 @@ export class Worker {
     this.#listeners.settled(claim)
   }
 
-  #changed(): void {
+  #changed(change: Change): void {
     const { loop, lease } = this.#parts!
-    loop.wake()
+    if (change === 'due' || change === 'any') loop.wake()
+    if (change === 'due' || change === 'state') return
     if (this.#attempts.size === 0 || this.#cancelCheck) return
     this.#cancelCheck = this.#timers.sleep(CANCEL_CHECK_MS).then(async () => {
       this.#cancelCheck = undefined

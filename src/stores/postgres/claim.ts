@@ -1,0 +1,183 @@
+/**
+ * Claiming. One level is the waiting jobs of one queue and one priority: a contiguous piece of jobs_claimable, in the order of
+ * run_after and then of the id. A claim goes from level to level by a seek (the loose index scan), locks the due rows at the
+ * head of each, passing over those that another claim has locked, and stops when it has enough. Delayed rows stand behind the
+ * due ones of their level, finished rows and other queues are not in the piece at all: none of them makes a claim slower.
+ *
+ * What does is the dead entries of rows claimed before. As a rule the index forgets them; but while any transaction in the
+ * database holds an old snapshot, nothing may be forgotten, and each claim would walk over all that were claimed since. So
+ * there are two ways to claim:
+ *
+ *   exact:     from the very beginning of each level; always right.
+ *   from here: from a little before the place where the last claim ended, in the levels that it knew. Misses what came to stand
+ *              before that place since: returned jobs, a time set in the past, a commit that was long in coming, a new level.
+ *
+ * Claims are exact as long as that costs nothing much. One that takes longer than its rows explain is compared with one from
+ * here, and what it costs more is allowed a tenth of the time: the next exact claim is made after ten times the difference.
+ * A claim from here that comes short is followed by an exact one as soon as that is allowed, and says when that is.
+ */
+import type { ClaimRequest, ClaimResult, JobRow, SettleOutcome, FencedSettlement } from '../../store.js'
+import type { Values, Work } from '../../transactions/transaction.js'
+import type { Text } from './dialect.js'
+import type { Place } from './places.js'
+import { moment, toHistory } from './row.js'
+import { outcomesOf, settlementsForSql, settleAll, settleSql, withoutRepetition } from './settle.js'
+
+/** The levels of the wanted queues ($4), found by one seek each. */
+const EVERY_LEVEL = `
+level (queue, position, priority) AS (
+  SELECT wanted.queue, wanted.position, first.priority
+  FROM unnest($4::text[]) WITH ORDINALITY AS wanted (queue, position) CROSS JOIN LATERAL (
+    SELECT priority FROM {jobs} WHERE status IN ('pending', 'retrying') AND queue = wanted.queue
+    ORDER BY priority LIMIT 1) AS first
+  UNION ALL
+  SELECT level.queue, level.position, next.priority
+  FROM level CROSS JOIN LATERAL (
+    SELECT priority FROM {jobs} WHERE status IN ('pending', 'retrying') AND queue = level.queue AND priority > level.priority
+    ORDER BY priority LIMIT 1) AS next
+), place AS MATERIALIZED (
+  SELECT queue, priority, '-infinity'::timestamptz AS run_after FROM level ORDER BY position, priority
+)`
+
+/** The known levels, each with the place to start from: $4, $7 and $8, in order. */
+const KNOWN_LEVELS = `
+place AS MATERIALIZED (
+  SELECT queue, priority, to_timestamp(run_after / 1000) AS run_after
+  FROM unnest($4::text[], $7::int[], $8::float8[]) AS known (queue, priority, run_after)
+)`
+
+/** $1 worker, $2 token, $3 types, $5 limit, $6 settlements as JSON or null. */
+const claimSql = (levels: string): string => `
+WITH RECURSIVE ${levels},
+lease AS MATERIALIZED (SELECT 1 FROM {workers} WHERE id = $1 AND lease_until > {now}),
+settled AS (${settleSql('$6')}),
+candidate AS MATERIALIZED (
+  SELECT due.tid
+  FROM lease CROSS JOIN place CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS tid FROM {jobs} AS jobs
+    WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
+      AND jobs.run_after >= place.run_after AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[])
+    ORDER BY jobs.run_after, jobs.id LIMIT $5::int
+    FOR UPDATE SKIP LOCKED) AS due
+  LIMIT $5::int
+),
+claimed AS (
+  UPDATE {jobs} AS jobs
+  SET status = 'running', attempts = jobs.attempts + 1, locked_at = {now}, locked_by = $1, claim_token = $2, updated_at = {now},
+    stage = NULL, progress = NULL
+  WHERE jobs.ctid = ANY (ARRAY (SELECT tid FROM candidate))
+  RETURNING jobs.id, jobs.type, jobs.queue, jobs.payload::text, jobs.priority, jobs.attempts, jobs.max_attempts, jobs.waits,
+    date_part('epoch', jobs.run_after) * 1000, date_part('epoch', jobs.cancel_requested_at) * 1000, jobs.idempotency_key,
+    jobs.fingerprint, jobs.errors::text, jobs.last_error, jobs.user_message, jobs.trace_context,
+    date_part('epoch', jobs.created_at) * 1000
+)
+SELECT 'claimed', NULL::boolean, NULL::float8, NULL::float8, claimed.* FROM claimed
+UNION ALL
+SELECT 'settled', NULL, NULL, NULL, id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM settled
+UNION ALL
+SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
+  -- The head of what is not due yet, one seek for each level.
+  CASE WHEN (SELECT count(*) FROM candidate) < $5::int THEN (
+    SELECT date_part('epoch', min(next.run_after)) * 1000
+    FROM place CROSS JOIN LATERAL (
+      SELECT jobs.run_after FROM {jobs} AS jobs
+      WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
+        AND jobs.run_after > {now}
+      ORDER BY jobs.run_after LIMIT 1) AS next) END,
+  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL`
+
+const EXACT = claimSql(EVERY_LEVEL)
+const FROM_HERE = claimSql(KNOWN_LEVELS)
+
+export type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
+
+/** Whether its statements must be one transaction. */
+export function needsTransaction(settlements: readonly FencedSettlement[]): boolean {
+  return settlements.some(({ settlement }) => settlement.status === 'retrying') || withoutRepetition(settlements) !== settlements
+}
+
+/** `places` are those to start from; without them the claim is exact. */
+export function* claim(
+  text: Text,
+  request: ClaimRequest,
+  settlements: readonly FencedSettlement[],
+  places?: readonly Place[],
+): Work<ClaimAnswer> {
+  // What is returned may be claimed by this very call: its statement must see it.
+  const before = needsTransaction(settlements) ? yield* settleAll(text, settlements) : undefined
+  const together = before ? [] : settlements
+  const { workerId, token, queues, types, limit } = request
+  const common = [
+    workerId,
+    token,
+    array(types),
+    array(places ? places.map(({ queue }) => queue) : queues),
+    Math.max(0, limit),
+    together.length > 0 ? settlementsForSql(together) : null,
+  ]
+  const rows = yield places
+    ? {
+        sql: text(FROM_HERE),
+        params: [...common, array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter))],
+      }
+    : { sql: text(EXACT), params: common }
+  const settledIds = new Set(rows.filter(([kind]) => kind === 'settled').map((values) => values[4] as string))
+  const answer = rows.find(([kind]) => kind === 'answer')!
+  const now = moment(answer[2])
+  const jobs = rows.filter(([kind]) => kind === 'claimed').map((values) => claimedRow(values, now, request))
+  jobs.sort(inOrderOf(queues))
+  return {
+    alive: answer[1] as boolean,
+    jobs,
+    nextDueInMs: answer[3] === null || limit <= 0 ? null : moment(answer[3]) - now,
+    settled: before ?? (yield* outcomesOf(text, together, settledIds)),
+  }
+}
+
+/** An array in PostgreSQL's own notation, of texts or numbers. */
+export function array(values: readonly (string | number)[]): string {
+  return `{${values.map((value) => (typeof value === 'number' ? value : `"${value.replaceAll(/["\\]/g, '\\$&')}"`)).join(',')}}`
+}
+
+/** Rows come back in no order. Ids are compared as the index does, by their bytes. */
+export function inOrderOf(queues: readonly string[]): (a: JobRow, b: JobRow) => number {
+  const position = new Map(queues.map((queue, i) => [queue, i]))
+  return (a, b) =>
+    position.get(a.queue)! - position.get(b.queue)! ||
+    a.priority - b.priority ||
+    a.runAfter - b.runAfter ||
+    Buffer.compare(Buffer.from(a.id), Buffer.from(b.id))
+}
+
+function claimedRow(values: Values, now: number, request: ClaimRequest): JobRow {
+  return {
+    id: values[4] as string,
+    type: values[5] as string,
+    queue: values[6] as string,
+    status: 'running',
+    payload: values[7] as string,
+    priority: values[8] as number,
+    attempts: values[9] as number,
+    maxAttempts: values[10] as number | null,
+    waits: values[11] as number,
+    runAfter: moment(values[12]),
+    lockedAt: now,
+    lockedBy: request.workerId,
+    claimToken: request.token,
+    cancelRequestedAt: values[13] === null ? null : moment(values[13]),
+    idempotencyKey: values[14] as string | null,
+    fingerprint: values[15] as string | null,
+    supersededBy: null,
+    stage: null,
+    progress: null,
+    result: null,
+    history: toHistory(values[16] as string),
+    lastError: values[17] as string | null,
+    userMessage: values[18] as string | null,
+    traceContext: values[19] as string | null,
+    createdAt: moment(values[20]),
+    updatedAt: now,
+    finishedAt: null,
+  }
+}

@@ -1,0 +1,185 @@
+/**
+ * Enqueueing. All jobs of a call go into one statement as one JSON text, a parameter that every library passes on unchanged, so
+ * that the same statements serve in the product's own transaction.
+ *
+ * A row that is in the way, by its id or its key, is waited for while its transaction goes on, and then left in place: nothing
+ * here makes a transaction fail. Rows go in by the order of their keys, so that two calls with the same keys do not wait for
+ * each other in a circle.
+ */
+import type { InsertOutcome, JobRow, NewJob } from '../../store.js'
+import type { Work } from '../../transactions/transaction.js'
+import type { Text } from './dialect.js'
+import { columnsOf, moment, toRow } from './row.js'
+
+/** How often the holder of a key may be gone by the time one looks at it. */
+const MOST_ROUNDS = 20
+
+/** Inserts the rows that nothing stands against; both conflicts, on the primary key and on jobs_key, are passed over. */
+const INSERT = `
+INSERT INTO {jobs} (id, type, queue, payload, priority, max_attempts, run_after, idempotency_key, fingerprint, trace_context,
+  created_at, updated_at)
+SELECT job.id, job.type, job.queue, coalesce(job.payload::jsonb, 'null'), job.priority, job.max_attempts,
+  CASE WHEN job.at IS NULL AND job.delay = 0 THEN {now}
+    ELSE to_timestamp(least(greatest(coalesce(job.at, date_part('epoch', {now}) * 1000 + job.delay), 0), 8.64e15) / 1000) END,
+  job.idempotency_key, job.fingerprint, job.trace_context, {now}, {now}
+FROM json_to_recordset($1::text::json) AS job (id text, type text, queue text, payload json, priority int, max_attempts int,
+  delay float8, at float8, idempotency_key text, fingerprint text, trace_context text, position int)
+ORDER BY job.idempotency_key, job.type, job.position
+ON CONFLICT DO NOTHING
+RETURNING id, date_part('epoch', created_at) * 1000 AS created, date_part('epoch', run_after) * 1000 AS due`
+
+/** The trigger keeps quiet in this transaction: whoever runs the statement tells the watchers after its commit. */
+const INSERT_QUIETLY = INSERT.replace(
+  'FROM json_to_recordset',
+  `FROM set_config('jobtable.quiet', 'on', true), json_to_recordset`,
+)
+
+/** By primary key: the old holder lets go of its key, unless the new row's id is taken. */
+const RELEASE = `
+UPDATE {jobs} SET superseded_by = $1, updated_at = {now}
+WHERE id = $2 AND status = $3 AND type = $4 AND idempotency_key = $5 AND superseded_by IS NULL
+  AND NOT EXISTS (SELECT 1 FROM {jobs} AS taken WHERE taken.id = $1)
+RETURNING 1`
+
+/** By primary key: takes a release back whose new row could not be inserted after all. */
+const TAKE_BACK = `
+UPDATE {jobs} SET superseded_by = NULL WHERE id = $1 AND superseded_by = $2`
+
+/** For each job the row with its id, by primary key, and the row that holds its key, by jobs_key. */
+const OBSTACLES = `
+SELECT same.id IS NOT NULL AS id_taken, date_part('epoch', {now}) * 1000 AS now, ${columnsOf('holder.')}
+FROM json_to_recordset($1::text::json) AS job (id text, type text, idempotency_key text, position int)
+LEFT JOIN {jobs} AS same ON same.id = job.id
+LEFT JOIN {jobs} AS holder ON holder.idempotency_key = job.idempotency_key AND holder.type = job.type
+  AND holder.idempotency_key IS NOT NULL AND holder.superseded_by IS NULL
+ORDER BY job.position`
+
+/** Whether its statements must be one transaction. */
+export function needsTransaction(jobs: readonly NewJob[]): boolean {
+  return jobs.some(({ supersedes }) => supersedes !== null)
+}
+
+export function* insertAll(text: Text, jobs: readonly NewJob[], options: { quiet: boolean }): Work<InsertOutcome[]> {
+  const statement = text(options.quiet ? INSERT_QUIETLY : INSERT)
+  if (!mustGoSingly(jobs)) return yield* insertTogether(text, statement, jobs)
+  const outcomes: InsertOutcome[] = []
+  for (const job of jobs) outcomes.push(yield* insertAlone(text, statement, job))
+  return outcomes
+}
+
+/** What one of them does to the next would come out in another order if they went together. */
+function mustGoSingly(jobs: readonly NewJob[]): boolean {
+  return needsTransaction(jobs) || new Set(jobs.map(({ id }) => id)).size < jobs.length
+}
+
+function* insertAlone(text: Text, statement: string, job: NewJob): Work<InsertOutcome> {
+  const released = job.supersedes !== null && (yield* release(text, job, job.supersedes))
+  const [outcome] = yield* insertTogether(text, statement, [job])
+  if (released && outcome!.type !== 'inserted') yield { sql: text(TAKE_BACK), params: [job.supersedes!.id, job.id] }
+  return outcome!
+}
+
+function* release(text: Text, job: NewJob, old: { id: string; status: string }): Work<boolean> {
+  const params = [job.id, old.id, old.status, job.type, job.idempotencyKey]
+  return (yield { sql: text(RELEASE), params }).length > 0
+}
+
+function* insertTogether(text: Text, statement: string, jobs: readonly NewJob[]): Work<InsertOutcome[]> {
+  const outcomes: (InsertOutcome | undefined)[] = Array.from(jobs, () => undefined)
+  let open = jobs.map((job, position) => ({ job, position }))
+  for (let round = 0; open.length > 0; round++) {
+    if (round === MOST_ROUNDS) throw new Error('the holders of these keys are gone each time that one looks')
+    const rows = yield { sql: statement, params: [`[${open.map(forSql).join(',')}]`] }
+    const times = new Map(rows.map(([id, created, due]) => [id as string, [moment(created), moment(due)] as const]))
+    for (const { job, position } of open) {
+      const [createdAt, runAfter] = times.get(job.id) ?? []
+      if (createdAt !== undefined) outcomes[position] = { type: 'inserted', row: newRow(job, createdAt, runAfter!) }
+    }
+    open = open.filter(({ position }) => outcomes[position] === undefined)
+    if (open.length > 0) open = yield* lookAtObstacles(text, open, outcomes)
+  }
+  return outcomes as InsertOutcome[]
+}
+
+interface Open {
+  job: NewJob
+  position: number
+}
+
+/** Answers with those whose obstacle is gone. */
+function* lookAtObstacles(text: Text, open: Open[], outcomes: (InsertOutcome | undefined)[]): Work<Open[]> {
+  const asked = open.map(({ job: { id, type, idempotencyKey }, position }) => ({
+    id,
+    type,
+    idempotency_key: idempotencyKey,
+    position,
+  }))
+  const rows = yield { sql: text(OBSTACLES), params: [JSON.stringify(asked)] }
+  return open.filter(({ job, position }, i) => {
+    const values = rows[i]!
+    const idTaken = values[0] as boolean
+    const holder = values[2] === null ? undefined : toRow(values, 2)
+    const isOwnRow = holder?.id === job.id
+    if (holder && (isOwnRow ? !supersedesItself(job, holder) : !idTaken))
+      outcomes[position] = { type: 'held', holder, now: moment(values[1]) }
+    else if (idTaken) outcomes[position] = { type: 'id_taken' }
+    return outcomes[position] === undefined
+  })
+}
+
+/** Its id being taken, a job cannot replace the row that has it. */
+function supersedesItself({ id, supersedes }: NewJob, holder: JobRow): boolean {
+  return supersedes?.id === id && supersedes.status === holder.status
+}
+
+function forSql({ job, position }: Open): string {
+  const rest = JSON.stringify({
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    priority: job.priority,
+    max_attempts: job.maxAttempts ?? undefined,
+    delay: 'at' in job.runAfter ? undefined : job.runAfter.delayMs,
+    at: 'at' in job.runAfter ? job.runAfter.at : undefined,
+    idempotency_key: job.idempotencyKey ?? undefined,
+    // Of jobs with one key the first is to have it.
+    position: job.idempotencyKey === null ? undefined : position,
+    fingerprint: job.fingerprint ?? undefined,
+    trace_context: job.traceContext ?? undefined,
+  })
+  // The payload is JSON already. Of a JSON null the database makes no value at all, and the statement a JSON null again.
+  return `${rest.slice(0, -1)},"payload":${job.payload}}`
+}
+
+/** The row as it is stored; reading it back would cost as much as writing it. */
+function newRow(job: NewJob, createdAt: number, runAfter: number): JobRow {
+  return {
+    id: job.id,
+    type: job.type,
+    queue: job.queue,
+    status: 'pending',
+    payload: job.payload,
+    priority: job.priority,
+    attempts: 0,
+    maxAttempts: job.maxAttempts,
+    waits: 0,
+    runAfter,
+    lockedAt: null,
+    lockedBy: null,
+    claimToken: null,
+    cancelRequestedAt: null,
+    idempotencyKey: job.idempotencyKey,
+    fingerprint: job.fingerprint,
+    supersededBy: null,
+    stage: null,
+    progress: null,
+    result: null,
+    history: [],
+    lastError: null,
+    userMessage: null,
+    traceContext: job.traceContext,
+    createdAt,
+    updatedAt: createdAt,
+    finishedAt: null,
+  }
+}

@@ -1,0 +1,136 @@
+/** The PostgreSQL store: which operation runs how. The statements are in the files beside it. */
+import type { Change, ClaimRequest, FencedSettlement, Store } from '../../store.js'
+import type { Work } from '../../transactions/transaction.js'
+import { claim, needsTransaction as settlesFirst, inOrderOf, type ClaimAnswer } from './claim.js'
+import type { PgPool } from './connections.js'
+import { Database, LONG_ANSWER_MS } from './database.js'
+import { dialect } from './dialect.js'
+import { count, countAll, eventsOf, list } from './find.js'
+import { insertAll, needsTransaction as takesOver } from './insert.js'
+import { insertIn } from './insert-in.js'
+import { inspect } from './inspect.js'
+import { migrate } from './migrate.js'
+import { cancelAll, get, repairAll } from './people.js'
+import { Places } from './places.js'
+import { prune } from './prune.js'
+import { reportAll, settleAll } from './settle.js'
+import { Watcher } from './watch.js'
+import { addWorker, allWorkers, beat, lostClaims, removeWorker } from './workers.js'
+
+export interface PostgresStoreOptions {
+  /** A URL such as `postgres://user@host/database`, or a pool of the package `pg`, which stays its owner's to close. */
+  connection: string | PgPool
+  /** The schema that holds the tables; `public` by default. */
+  schema?: string
+  /** How long to wait for an answer of the database before the connection counts as broken. Milliseconds; 10,000 by default. */
+  answerMs?: number
+  /** Tests pass their own; otherwise the time is the database's. */
+  clock?: { now(): number }
+}
+
+export function postgresStore({ connection, schema = 'public', answerMs, clock }: PostgresStoreOptions): Store {
+  const database = new Database(connection, dialect(schema, clock), answerMs)
+  const { text } = database.dialect
+  const watcher = new Watcher(database)
+  const placesOf = new Map<string, Places>()
+
+  const read = <T>(work: () => Work<T>): Promise<T> => database.run(work)
+  const readMuch = <T>(work: () => Work<T>): Promise<T> => database.run(work, { answerMs: LONG_ANSWER_MS })
+  const write = async <T>(
+    work: () => Work<T>,
+    change: Change | ((answer: T) => Change | null),
+    transaction = false,
+  ): Promise<T> => {
+    const answer = await database.run(work, { transaction })
+    const what = typeof change === 'function' ? change(answer) : change
+    if (what !== null) watcher.changed(what)
+    return answer
+  }
+
+  return {
+    name: database.name,
+    migrate: () => migrate(database),
+
+    close: async () => {
+      await watcher.close()
+      await database.close()
+    },
+
+    insert: async (jobs) => {
+      if (jobs.length === 0) return []
+      const outcomes = await database.run(() => insertAll(text, jobs, { quiet: true }), { transaction: takesOver(jobs) })
+      const rows = outcomes.flatMap((outcome) => (outcome.type === 'inserted' ? [outcome.row] : []))
+      for (const places of placesOf.values()) places.inserted(rows)
+      if (rows.length > 0) watcher.changed('due')
+      return outcomes
+    },
+    insertIn: (transaction, jobs) => insertIn(database, transaction, jobs),
+
+    get: (ids) => read(() => get(text, ids)),
+    list: (filter, page) => readMuch(() => list(text, filter, page)),
+    count: (filter) => readMuch(() => count(text, filter)),
+    events: (jobId) => read(() => eventsOf(text, jobId)),
+    overview: async () => ({ counts: await readMuch(() => countAll(text)), ...(await read(() => allWorkers(text))) }),
+    workers: () => read(() => allWorkers(text)),
+
+    claim: async (request, settlements = []) => {
+      const answer = await claimFrom(database, placesFor(placesOf, request), request, settlements)
+      if (settlements.some(({ settlement }) => settlement.status === 'retrying')) watcher.changed('due')
+      else if (settlements.length > 0 || answer.jobs.length > 0) watcher.changed('state')
+      return answer
+    },
+    settle: async (settlements) => {
+      if (settlements.length === 0) return []
+      const returns = settlements.some(({ settlement }) => settlement.status === 'retrying')
+      return write(() => settleAll(text, settlements), returns ? 'due' : 'state', true)
+    },
+    report: async (reports) => (reports.length === 0 ? [] : write(() => reportAll(text, reports), 'state', true)),
+
+    // Neither is news for anybody.
+    register: (worker, leaseMs) => read(() => addWorker(text, worker, leaseMs)),
+    heartbeat: (workerId, leaseMs) => read(() => beat(text, workerId, leaseMs)),
+    retire: (workerId) => write(() => removeWorker(text, workerId), 'due'),
+    lost: (limit, types) => read(() => lostClaims(text, limit, types)),
+
+    cancel: async (ids, by) => (ids.length === 0 ? [] : write(() => cancelAll(text, ids, by), 'cancel', true)),
+    repair: async (ids, by) => (ids.length === 0 ? [] : write(() => repairAll(text, ids, by), 'due', true)),
+    prune: (retention, limit) => database.run(() => prune(text, retention, limit), { transaction: true }),
+
+    watch: (listener) => watcher.add(listener),
+    inspect: () => inspect(database, watcher),
+  }
+}
+
+/** What is known depends on the types that were looked for. */
+function placesFor(all: Map<string, Places>, { types }: ClaimRequest): Places {
+  const key = JSON.stringify([...types].sort())
+  let places = all.get(key)
+  if (!places) all.set(key, (places = new Places()))
+  return places
+}
+
+async function claimFrom(
+  database: Database,
+  memory: Places,
+  request: ClaimRequest,
+  settlements: readonly FencedSettlement[],
+): Promise<ClaimAnswer> {
+  const { text } = database.dialect
+  const attempt = async (places: ReturnType<Places['choose']>, limit: number, settling: readonly FencedSettlement[]) => {
+    const since = performance.now()
+    const answer = await database.run(() => claim(text, { ...request, limit }, settling, places), {
+      transaction: settlesFirst(settling),
+    })
+    const now = performance.now()
+    memory.learn(places === undefined, answer.jobs, answer.jobs.length + settling.length, now - since, now)
+    return answer
+  }
+  const places = memory.choose(request, performance.now())
+  const answer = await attempt(places, request.limit, settlements)
+  const missing = request.limit - answer.jobs.length
+  if (places === undefined || !answer.alive || missing <= 0) return answer
+  const waitMs = Math.ceil(memory.exactInMs(performance.now()))
+  if (waitMs > 0) return { ...answer, nextDueInMs: Math.min(answer.nextDueInMs ?? Infinity, waitMs) }
+  const more = await attempt(undefined, missing, [])
+  return { ...more, settled: answer.settled, jobs: [...answer.jobs, ...more.jobs].sort(inOrderOf(request.queues)) }
+}

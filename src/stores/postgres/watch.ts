@@ -1,0 +1,219 @@
+/**
+ * Noticing changes. Commits of this store call its own listeners directly, and are announced to the other processes by NOTIFY,
+ * in a transaction of its own after the commit: one that notifies holds a lock that all such commits of the database wait for, so
+ * that inserts would stand in line for it. Announcements are throttled, the first is made at once, and none waits for the disk.
+ * Rows that others insert are announced by a trigger, as are those in the product's own transactions, at their commit.
+ *
+ *   away:      no connection; tries to get one, with growing pauses.
+ *   listening: a connection that is kept for LISTEN. A question every now and then tells whether it still lives.
+ *   deaf:      LISTEN was accepted, but a notification from another connection did not arrive: a transaction pooler stands
+ *              between. Tried again after a while.
+ *
+ * In `away` and `deaf` the listeners are called at a steady pace instead. Coming to `listening` calls them once, for what may
+ * have been missed. Nothing runs while nobody watches, and none of this keeps the process alive.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Change } from '../../store.js'
+import { signal, Timers } from '../../worker/timers.js'
+import { array } from './claim.js'
+import type { PgClient } from './connections.js'
+import { answered, destroy, type Database } from './database.js'
+import { quoteName } from './dialect.js'
+
+const POLL_MS = 250
+const PROBE_MS = 2_000
+const LIVES_EVERY_MS = 10_000
+const LIVES_WITHIN_MS = 5_000
+const DEAF_FOR_MS = 60_000
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5_000
+/** Announcements of the kind are at least so far apart. Milliseconds. */
+const APART_MS: Readonly<Record<Change, number>> = { due: 2, cancel: 2, any: 2, state: 50 }
+
+type Mode = 'away' | 'listening' | 'deaf'
+
+export class Watcher {
+  readonly #database: Database
+  readonly #origin = randomUUID()
+  readonly #listeners = new Set<(change: Change) => void>()
+  readonly #told = new Set<Change>()
+  readonly #unannounced = new Set<Change>()
+  #announcing: Promise<void> | undefined
+  #announcedAt = -Infinity
+  #announceTimer: NodeJS.Timeout | undefined
+  #mode: Mode = 'away'
+  #poll: NodeJS.Timeout | undefined
+  /** Closed when nobody watches any more, which ends the listening whatever it waits for. */
+  #watching: Timers | undefined
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** How changes of other processes are noticed now, for the doctor. */
+  get mode(): Mode {
+    return this.#mode
+  }
+
+  add(listener: (change: Change) => void): () => void {
+    // A function of its own for each call, so that the same listener may watch twice.
+    const entry = (change: Change): void => listener(change)
+    this.#listeners.add(entry)
+    if (this.#listeners.size === 1) this.#start()
+    return () => {
+      if (this.#listeners.delete(entry) && this.#listeners.size === 0) this.#stop()
+    }
+  }
+
+  /** A commit of this store. */
+  changed(change: Change): void {
+    this.#tellSoon(change)
+    this.#unannounced.add(change)
+    this.#announceSoon()
+  }
+
+  /** Ends the listening; resolves when what is to be announced has been. */
+  async close(): Promise<void> {
+    this.#listeners.clear()
+    this.#stop()
+    clearTimeout(this.#announceTimer)
+    this.#announceTimer = undefined
+    await this.#announcing
+    await this.#announce()
+  }
+
+  /** Listeners are called once for all commits of this turn of the event loop. */
+  #tellSoon(change: Change): void {
+    if (this.#listeners.size === 0) return
+    if (this.#told.size === 0) setImmediate(() => this.#tell())
+    this.#told.add(change)
+  }
+
+  #tell(): void {
+    const changes = [...this.#told]
+    this.#told.clear()
+    for (const listener of this.#listeners) for (const change of changes) listener(change)
+  }
+
+  #announceSoon(): void {
+    if (this.#announcing || this.#announceTimer) return
+    const apart = Math.min(...[...this.#unannounced].map((change) => APART_MS[change]))
+    const waitMs = this.#announcedAt + apart - performance.now()
+    if (waitMs <= 0) void this.#announce()
+    // A change of another kind does not wait for the timer of this one.
+    else this.#announceTimer = setTimeout(() => this.#announceLater(), Math.min(waitMs, APART_MS.due)).unref()
+  }
+
+  #announceLater(): void {
+    this.#announceTimer = undefined
+    this.#announceSoon()
+  }
+
+  #announce(): Promise<void> {
+    if (this.#unannounced.size === 0) return Promise.resolve()
+    const payloads = [...this.#unannounced].map((change) => `${change} ${this.#origin}`)
+    this.#unannounced.clear()
+    this.#announcedAt = performance.now()
+    this.#announcing = this.#notify(payloads).then(() => {
+      this.#announcing = undefined
+      if (this.#unannounced.size > 0) this.#announceSoon()
+    })
+    return this.#announcing
+  }
+
+  /** Does not wait for the disk: a notification that a crash takes is of no worth after it. */
+  async #notify(payloads: readonly string[]): Promise<void> {
+    const sql = `SELECT pg_notify($1, payload) FROM set_config('synchronous_commit', 'off', true), unnest($2::text[]) AS payload`
+    const params = [this.#database.dialect.channel, array(payloads)]
+    const work = function* () {
+      yield { sql, params }
+    }
+    await this.#database.run(work).catch(() => {}) // Whoever was not told finds out by polling.
+  }
+
+  #start(): void {
+    this.#watching = new Timers({ background: true })
+    this.#become('away')
+    void this.#listen(this.#watching)
+  }
+
+  #stop(): void {
+    this.#watching?.close()
+    this.#watching = undefined
+    clearInterval(this.#poll)
+    this.#poll = undefined
+    this.#told.clear()
+  }
+
+  #become(mode: Mode): void {
+    this.#mode = mode
+    clearInterval(this.#poll)
+    this.#poll = mode === 'listening' ? undefined : setInterval(() => this.#tellSoon('any'), POLL_MS).unref()
+  }
+
+  async #listen(watching: Timers): Promise<void> {
+    for (let pauseMs = FIRST_PAUSE_MS; !watching.closed; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+      let restMs = pauseMs
+      try {
+        if (await this.#listenOnce(watching)) restMs = pauseMs = FIRST_PAUSE_MS
+        else restMs = DEAF_FOR_MS
+      } catch {
+        // The next try comes after the pause; whoever calls the store meanwhile is told what is wrong.
+      }
+      if (watching.closed) return
+      if (this.#mode === 'listening') this.#become('away')
+      await watching.sleep(restMs)
+    }
+  }
+
+  /** Listens until the connection is lost. Answers false when notifications do not get through. */
+  async #listenOnce(watching: Timers): Promise<boolean> {
+    const client = await this.#database.take()
+    // Closed when the connection is lost, or nobody watches any more.
+    const connection = new Timers({ background: true })
+    const lost = (): void => connection.close()
+    const probe = `probe ${randomUUID()}`
+    const heard = signal()
+    const onNotification = ({ payload }: { payload?: string }): void => {
+      if (payload === probe) heard.resolve()
+      else if (payload !== undefined) this.#hear(payload)
+    }
+    const release = watching.onClose(lost)
+    try {
+      client.on('notification', onNotification)
+      client.on('error', lost)
+      client.on('end', lost)
+      client.unref?.()
+      await answered(client.query(`LISTEN ${quoteName(this.#database.dialect.channel)}`), LIVES_WITHIN_MS)
+      await this.#notify([probe])
+      const late = connection.sleep(PROBE_MS).then(() => false)
+      if (!(await Promise.race([heard.promise.then(() => true), late]))) {
+        if (!connection.closed) this.#become('deaf')
+        return connection.closed
+      }
+      this.#become('listening')
+      this.#tellSoon('any')
+      await stayAlive(client, connection)
+      return true
+    } finally {
+      release()
+      client.off('notification', onNotification)
+      destroy(client)
+    }
+  }
+
+  #hear(payload: string): void {
+    const [change, origin] = payload.split(' ')
+    if (origin === this.#origin) return // Its listeners have been told.
+    if (change === 'due' || change === 'cancel' || change === 'state' || change === 'any') this.#tellSoon(change)
+  }
+}
+
+/** Returns when the connection is lost; rejects when it gives no answer. */
+async function stayAlive(client: PgClient, connection: Timers): Promise<void> {
+  for (;;) {
+    await connection.sleep(LIVES_EVERY_MS)
+    if (connection.closed) return
+    await answered(client.query('SELECT 1'), LIVES_WITHIN_MS)
+  }
+}
