@@ -8,6 +8,8 @@ export interface Product {
   /** For the library's own connection: the path of the file, or the URL. */
   database: string
   report: ReturnType<typeof defineReport>
+  /** In the same database, which has no tables for it; where there can be such a queue. */
+  untabled?: Queue
   close(): Promise<void>
 }
 

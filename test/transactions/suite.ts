@@ -166,6 +166,16 @@ export function describeTransactions<Tx extends ProductTransaction>({ open, on }
     }
   })
 
+  it('says that the tables are missing', async ({ skip }) => {
+    const { untabled } = product
+    if (!untabled) return skip('a file has one set of tables')
+    const enqueued = connection.transaction((tx) => untabled.enqueue('report', {}, { tx }))
+    await expect(enqueued).rejects.toMatchObject({
+      code: 'schema_missing',
+      message: expect.stringContaining('migrate') as string,
+    })
+  })
+
   it('one round trip enqueues one, and many', async ({ skip }) => {
     const { statements } = connection
     if (!statements) return skip('the library is in the process itself')
