@@ -253,6 +253,9 @@ export interface Store {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
 
+  /** Whether calls in flight at the same time are served side by side: then many settlements need not share a call with a claim. */
+  readonly parallel?: boolean
+
   /**
    * Brings the tables up to this version, once, whoever else does so at the same time. `schema_too_new` when a newer
    * jobtable has been here. Every other method needs it to have been called.

@@ -1,7 +1,8 @@
 /**
  * The claim loop: keeps the slots full and carries settlements to the store.
  *
- *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most.
+ *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most. Where
+ *             the store serves calls side by side, many settlements go beside the claim, in a call of their own.
  *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
  *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
  *
@@ -17,6 +18,7 @@ import { uuidv7 } from 'uuidv7'
 import { JobtableError } from '../errors.js'
 import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
 import type { ClaimSettlement } from './maintenance.js'
+import { Pace } from './pace.js'
 import { LONGEST_TIMER_MS } from './timers.js'
 
 /** The prefetch is what would start within this time at the present pace. Milliseconds. */
@@ -25,6 +27,8 @@ const HAND_BACK_MS = 500
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
 const MOST_UNANSWERED = 1_000
+/** So many settlements are worth a call of their own. */
+const MANY_SETTLEMENTS = 100
 
 export interface LoopEnv {
   store: Store
@@ -65,16 +69,15 @@ export class ClaimLoop {
   #claiming = true
   #awake = true
   #exchanging = false
+  /** Settlements are on their way in a call of their own: what ends meanwhile waits for the next. */
+  #settling = false
   #scheduled = false
   #closed = false
   #inFlight = 0
   #pauseMs = 0
   #timer: NodeJS.Timeout | undefined
   #staleTimer: NodeJS.Timeout | undefined
-  /** Jobs ended per millisecond, smoothed. */
-  #pace = 0
-  #endedSince = 0
-  #paceAt = performance.now()
+  readonly #pace = new Pace()
   #idleCallbacks: (() => void)[] = []
   /** The tokens of claims whose answer was lost, oldest first. */
   readonly #unanswered = new Set<string>()
@@ -92,9 +95,10 @@ export class ClaimLoop {
   /** A started job has ended; `settlement` is null when nothing is to be written. */
   slotFreed(settlement: ClaimSettlement | null): void {
     this.#running--
-    this.#endedSince++
+    this.#pace.ended()
     if (settlement) this.#outbox.push(settlement)
     this.#startWaiting()
+    if (this.#running === 0) this.#pace.pause()
     this.#schedule()
   }
 
@@ -165,12 +169,11 @@ export class ClaimLoop {
 
   async #exchange(): Promise<void> {
     if (this.#exchanging || this.#closed) return
+    if (this.#env.store.parallel && !this.#settling && this.#outbox.length >= MANY_SETTLEMENTS) void this.#settleApart()
     const limit = this.#limit()
-    const settlements = this.#outbox
-    if (limit === 0 && settlements.length === 0) return this.#checkIdle()
+    if (limit === 0 && (this.#settling || this.#outbox.length === 0)) return this.#checkIdle()
+    const settlements = this.#settling ? [] : this.#takeOutbox()
     this.#exchanging = true
-    this.#outbox = []
-    this.#inFlight = settlements.length
     if (limit > 0) {
       this.#awake = false
       clearTimeout(this.#timer)
@@ -182,26 +185,56 @@ export class ClaimLoop {
     } catch (error) {
       this.#exchanging = false
       if (limit > 0) this.#doubt(token)
-      if (settlements.length > 0 && !isOutage(error)) return this.#settleSingly(settlements)
-      return this.#retryLater(settlements, error)
+      return this.#notSettled(settlements, error)
     }
     this.#exchanging = false
+    this.#inFlight -= settlements.length
     this.#accept(settlements, limit, answer)
+  }
+
+  async #settleApart(): Promise<void> {
+    const settlements = this.#takeOutbox()
+    this.#settling = true
+    try {
+      const outcomes = await this.#env.store.settle(settlements)
+      this.#inFlight -= settlements.length
+      this.#settling = false
+      this.#answered()
+      settlements.forEach((settlement, i) => this.#env.settled(settlement, outcomes[i]!))
+      this.#schedule()
+    } catch (error) {
+      this.#settling = false
+      this.#notSettled(settlements, error)
+    }
+  }
+
+  #takeOutbox(): ClaimSettlement[] {
+    const settlements = this.#outbox
+    this.#outbox = []
+    this.#inFlight += settlements.length
+    return settlements
+  }
+
+  #notSettled(settlements: readonly ClaimSettlement[], error: unknown): void {
+    if (settlements.length > 0 && !isOutage(error)) void this.#settleSingly(settlements)
+    else this.#retryLater(settlements, error)
   }
 
   /** One of them cannot be written: it must not hold up the others, nor its job, which fails for it. */
   async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
-    this.#exchanging = true
+    this.#settling = true
     for (const [i, settlement] of settlements.entries()) {
       try {
         await this.#settleOne(settlement)
+        this.#inFlight--
       } catch (error) {
-        this.#exchanging = false
-        return this.#retryLater(isOutage(error) ? settlements.slice(i) : settlements.slice(i + 1), error)
+        this.#settling = false
+        if (isOutage(error)) return this.#retryLater(settlements.slice(i), error)
+        this.#inFlight--
+        return this.#retryLater(settlements.slice(i + 1), error)
       }
     }
-    this.#exchanging = false
-    this.#inFlight = 0
+    this.#settling = false
     this.#awake = true
     this.#schedule()
   }
@@ -231,14 +264,10 @@ export class ClaimLoop {
   }
 
   #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimAnswer): void {
-    this.#inFlight = 0
-    if (this.#pauseMs > 0) {
-      this.#pauseMs = 0
-      this.#env.recovered()
-    }
+    this.#answered()
     this.#waiting.push(...answer.jobs)
     settlements.forEach((settlement, i) => this.#env.settled(settlement, answer.settled[i]!))
-    this.#measure()
+    this.#pace.measure()
     if (!answer.alive) this.#env.leaseLost()
     if (!this.#claiming) this.#handBackWaiting()
     this.#startWaiting()
@@ -246,6 +275,13 @@ export class ClaimLoop {
     if (limit > 0 && answer.jobs.length === limit) this.#awake = true
     else if (limit > 0) this.#sleep(answer.nextDueInMs)
     this.#schedule()
+  }
+
+  /** The store has served a call. */
+  #answered(): void {
+    if (this.#pauseMs === 0) return
+    this.#pauseMs = 0
+    this.#env.recovered()
   }
 
   #sleep(nextDueInMs: number | null): void {
@@ -256,7 +292,7 @@ export class ClaimLoop {
   }
 
   #retryLater(settlements: readonly ClaimSettlement[], error: unknown): void {
-    this.#inFlight = 0
+    this.#inFlight -= settlements.length
     if (this.#closed) return
     this.#outbox = [...settlements, ...this.#outbox]
     this.#awake = true
@@ -269,15 +305,17 @@ export class ClaimLoop {
   /** How many to claim now. */
   #limit(): number {
     if (!this.#claiming || !this.#awake) return 0
-    const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace * PREFETCH_MS))
-    const room = this.#env.concurrency + prefetch - this.#running - this.#waiting.length
+    const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
+    const most = this.#env.concurrency + prefetch
+    // What has ended and is not written yet would run again after a crash: it is not to pile up.
+    const room = most - this.#running - this.#waiting.length - Math.max(0, this.unsettled - most)
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
     return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, room)
   }
 
   #startWaiting(): void {
     while (this.#running < this.#env.concurrency && this.#waiting.length > 0) {
-      this.#running++
+      if (this.#running++ === 0) this.#pace.begin()
       this.#starts++
       this.#env.start(this.#waiting.shift()!) // May end at once, and so come back here.
     }
@@ -298,21 +336,12 @@ export class ClaimLoop {
     if (this.#waiting.length === 0) return
     const rows = this.#waiting
     this.#waiting = []
-    this.#pace = 0
+    this.#pace.forget()
     this.handBack(rows)
   }
 
-  #measure(): void {
-    const now = performance.now()
-    const elapsed = now - this.#paceAt
-    if (elapsed < 1) return
-    this.#pace = this.#pace * 0.5 + (this.#endedSince / elapsed) * 0.5
-    this.#paceAt = now
-    this.#endedSince = 0
-  }
-
   #checkIdle(): void {
-    if (this.#running > 0 || this.#waiting.length > 0 || this.#outbox.length > 0 || (this.#awake && this.#claiming)) return
+    if (this.#running > 0 || this.#waiting.length > 0 || this.unsettled > 0 || (this.#awake && this.#claiming)) return
     for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 }

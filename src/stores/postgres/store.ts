@@ -49,6 +49,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 
   return {
     name: database.name,
+    parallel: true,
     migrate: () => migrate(database),
 
     close: async () => {
