@@ -54,9 +54,17 @@ function jobtableError(code: string | undefined): Verdict {
       return permanent('permanent', 'developer')
     case 'store_busy':
     case 'store_unavailable':
+    // A primary that became a standby: the next connection finds the new one.
+    case 'store_read_only':
       return transient('database_unavailable', 'operator')
     case 'store_full':
       return transient('disk_full', 'operator')
+    case 'store_denied':
+      return permanent('forbidden', 'operator')
+    case 'store_corrupt':
+    case 'schema_missing':
+    case 'schema_too_new':
+      return permanent('misconfigured', 'operator')
     case 'queue_closed':
     case 'wait_timeout':
       return transient('transient', 'operator')

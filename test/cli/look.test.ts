@@ -212,10 +212,12 @@ test('no command prints a secret of a payload, an error, a log line or a URL', a
       expect(`${stdout}${stderr}`, command.join(' ')).not.toMatch(SECRETS)
     }
   }
-  const wrong = await cli(['list', '--db', 'postgres://ada:pw42@db.example.com/app', '--verbose'])
-  expect(wrong.code).toBe(2)
-  expect(wrong.stderr).toContain('postgres://ada:[masked]@db.example.com/app')
+  const wrong = await cli(['list', '--db', 'mysql://ada:pw42@db.example.com/app', '--verbose'])
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('mysql://ada:[masked]@db.example.com/app')])
   expect(wrong.stderr).not.toMatch(SECRETS)
+  const away = await cli(['list', '--db', 'postgres://ada:pw42@127.0.0.1:1/app', '--verbose'])
+  expect([away.code, away.stderr]).toEqual([1, expect.stringContaining('postgres://127.0.0.1:1/app cannot be reached')])
+  expect(away.stderr).not.toMatch(SECRETS)
   const broken = await cli(['enqueue', 'mail', '{"password": hunter2}', ...db, '--verbose'])
   expect([broken.code, SECRETS.test(broken.stderr)]).toEqual([2, false])
 })

@@ -198,7 +198,7 @@ describe('what TypeScript refuses and JavaScript does not', () => {
     )
   })
   it('a URL that is no text, and a timeout of nothing, are refused', () => {
-    expect(() => jobtable(5 as never)).toThrow(/must be a text/)
+    expect(() => jobtable(5 as never)).toThrow(/must be a URL, such as sqlite:app\.db, or a pool of the package pg/)
     const queue = opening(testQueue())
     expect(() => queue.define('type', { payload, idempotency, timeout: '0s' })).toThrow(/'none' for no limit/)
   })

@@ -1,3 +1,3 @@
-export { postgresStore, type PostgresStoreOptions } from './store.js'
+export { postgresStore } from './store.js'
 export { migrationSql } from './migrate.js'
 export { isPool, type PgPool } from './connections.js'

@@ -4,12 +4,10 @@ import type { JobRow } from '../../store.js'
 import type { Values } from '../../transactions/transaction.js'
 import type { HistoryEntry, Status } from '../../transition.js'
 
-/** What every statement that answers with whole rows selects; `toRow` reads it by position. */
-export const COLUMNS = columnsOf('')
-
 /**
- * The same of a table with an alias, such as `jobs.`. Each has a name, since some libraries whose transactions a product enqueues in
- * give rows as objects; no time has its column's, which an ORDER BY would take for the column itself.
+ * What every statement that answers with whole rows selects, of a table with an alias such as `jobs.`; `toRow` reads it by position.
+ * Each has a name, since some libraries whose transactions a product enqueues in give rows as objects; no time has its column's,
+ * which an ORDER BY would take for the column itself.
  */
 export function columnsOf(prefix: string): string {
   return `${prefix}id, ${prefix}type, ${prefix}queue, ${prefix}status, ${prefix}payload::text, ${prefix}priority, ${prefix}attempts,
