@@ -20,7 +20,11 @@ import { jobNotFound, Waiters } from './waiters.js'
 import { explain } from './why.js'
 import { prune } from './worker/maintenance.js'
 import type { WorkerOptions } from './worker/options.js'
+import { within } from './worker/timers.js'
 import { Worker } from './worker/worker.js'
+
+/** How long a closing queue waits for the enqueues in flight. Milliseconds. */
+const LAST_ENQUEUES_MS = 2_000
 
 export interface QueueOptions {
   /**
@@ -245,7 +249,8 @@ export class Queue {
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop()))
     this.#closed = true // Not before: the handlers that still run may need the queue.
-    await this.#batcher.close()
+    // Enqueues in flight are answered, unless the database is away: then the store refuses them as it closes.
+    await within(LAST_ENQUEUES_MS, this.#batcher.close()).catch(() => {})
     this.#waiters.close()
     await this.#store.close()
     await this.#discardFiles()

@@ -21,6 +21,7 @@ import { userMessage } from '../messages.js'
 import type { JobRow, NewEvent } from '../store.js'
 import type { Outcome } from '../transition.js'
 import type { JobContext, JobLog } from './context.js'
+import type { AttemptFacts } from './options.js'
 import type { Reporter, Reports } from './reports.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
@@ -352,4 +353,8 @@ function ownUserMessage(error: unknown): string | undefined {
 /** Text that both databases store: no half surrogates, no U+0000. */
 function cleanText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+export function factsOf(attempt: Attempt | JobRow): AttemptFacts {
+  return { id: attempt.id, type: attempt.type, attempt: attempt instanceof Attempt ? attempt.attempt : attempt.attempts }
 }

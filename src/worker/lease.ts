@@ -8,6 +8,10 @@
 import { uuidv7 } from 'uuidv7'
 import type { Store, WorkerInfo } from '../store.js'
 import type { Attempt } from './attempt.js'
+import { within } from './timers.js'
+
+/** A lease that cannot be given up runs out by itself. Milliseconds. */
+const SIGN_OFF_MS = 500
 
 export interface LeaseEnv {
   store: Store
@@ -47,10 +51,14 @@ export class Lease {
     this.#heldUntil = since + this.#env.leaseMs
   }
 
-  /** No further beat; resolves when the present one is over. */
-  async close(): Promise<void> {
+  /** No further beat, and no row of this worker once the present one is over. Rejects when that is not done in time. */
+  signOff(): Promise<void> {
     this.#closed = true
-    await this.#beating?.catch(() => {}) // Whoever asked for it is told.
+    const over = this.#beating?.catch(() => {}) // Whoever asked for it is told.
+    return within(
+      SIGN_OFF_MS,
+      Promise.resolve(over).then(() => this.#env.store.retire(this.#workerId)),
+    )
   }
 
   /** Extends the lease. Beats do not overlap. */

@@ -74,6 +74,9 @@ export class ClaimLoop {
   #scheduled = false
   #closed = false
   #inFlight = 0
+  /** Nothing is asked of the store until the timer has run out. */
+  #paused = false
+  /** The length of the last pause since the store last served a call. */
   #pauseMs = 0
   #timer: NodeJS.Timeout | undefined
   #staleTimer: NodeJS.Timeout | undefined
@@ -158,7 +161,7 @@ export class ClaimLoop {
   }
 
   #schedule(): void {
-    if (this.#closed || this.#scheduled || this.#exchanging || this.#pauseMs > 0) return
+    if (this.#closed || this.#scheduled || this.#exchanging || this.#paused) return
     this.#scheduled = true
     // After this turn of the event loop: what ends in it is settled together.
     setImmediate(() => {
@@ -281,6 +284,7 @@ export class ClaimLoop {
   #answered(): void {
     if (this.#pauseMs === 0) return
     this.#pauseMs = 0
+    this.#paused = false
     this.#env.recovered()
   }
 
@@ -299,7 +303,12 @@ export class ClaimLoop {
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2))
     this.#env.failed(error, this.#pauseMs)
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.#exchange(), this.#pauseMs)
+    this.#paused = true
+    this.#timer = setTimeout(() => {
+      // Not only when the store has served a call: there may be nothing to ask of it until the next job has ended.
+      this.#paused = false
+      void this.#exchange()
+    }, this.#pauseMs)
   }
 
   /** How many to claim now. */

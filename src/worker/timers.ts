@@ -17,28 +17,30 @@ export class Timers {
     return this.#closed
   }
 
-  /** Runs the pass again and again, `ms` after the last one has ended; what it throws goes to `onError`. */
-  every(ms: number, pass: () => Promise<void> | void, onError: (error: unknown) => void): void {
-    const arm = (): void => {
+  /** Runs the pass again and again, `ms` after the last one has ended, or `againMs` when it threw, of which `onError` hears. */
+  every(ms: number, pass: () => Promise<void> | void, onError: (error: unknown) => void, againMs = ms): void {
+    const arm = (restMs: number): void => {
       if (this.#closed) return
       const timer = setTimeout(
         () => {
           this.#timers.delete(timer)
           void run()
         },
-        Math.min(ms, LONGEST_TIMER_MS),
+        Math.min(restMs, LONGEST_TIMER_MS),
       )
       this.#add(timer)
     }
     const run = async (): Promise<void> => {
+      let restMs = ms
       try {
         await pass()
       } catch (error) {
+        restMs = againMs
         onError(error)
       }
-      arm()
+      arm(restMs)
     }
-    arm()
+    arm(ms)
   }
 
   /** Resolves after `ms`, or when everything is closed. */
@@ -82,4 +84,18 @@ export function signal(): { promise: Promise<void>; resolve(): void } {
   let resolve!: () => void
   const promise = new Promise<void>((done) => (resolve = done))
   return { promise, resolve }
+}
+
+/** Rejects when the promise is not settled in time. */
+export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not done within ${ms} ms`)), ms)
+  })
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    clearTimeout(timer)
+    promise.catch(() => {}) // If it fails after all, nobody waits for it any more.
+  }
 }

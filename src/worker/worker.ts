@@ -15,7 +15,7 @@ import type { PreparedType } from '../job-type.js'
 import type { Logger } from '../logger.js'
 import type { Change, JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
 import { afterCancelRequest, type Outcome } from '../transition.js'
-import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
+import { Attempt, CUT_OFF_GRACE_MS, factsOf, type AttemptEnv } from './attempt.js'
 import { Lease } from './lease.js'
 import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
@@ -37,8 +37,12 @@ export interface WorkerEnv {
 
 /** How long handlers get between the abort for shutdown and being cut off. Milliseconds. */
 const SHUTDOWN_GRACE_MS = 300
-/** How long a stopping worker tries to write its last settlements. Milliseconds. */
+/** How long a stopping worker tries to write its last settlements, and how long of that beyond its `timeout`. Milliseconds. */
 const LAST_WRITES_MS = 5_000
+const OVERTIME_MS = 1_000
+/** A wrong set-up stays wrong; a database that is away may come back. */
+const RECOVERABLE: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
+const nothing = (): undefined => undefined
 const FIRST_PRUNE_MS = 3_000
 const PRUNE_EVERY_MS = 600_000
 /** Cancellations are looked for at most this often. Milliseconds. */
@@ -48,7 +52,6 @@ const TIMEOUT_CHECK_MS = 250
 
 /** The parts of a worker that has reached its database. */
 interface Parts {
-  store: Store
   lease: Lease
   loop: ClaimLoop
   reports: Reports
@@ -89,7 +92,8 @@ export class Worker {
       )
     }
     this.#starting = this.#start()
-    this.stopped = Promise.all([this.#stopEnded.promise, this.#starting]).then(() => undefined)
+    const ended = this.#stopEnded.promise
+    this.stopped = Promise.race([ended, this.#starting.then(() => ended)])
     this.stopped.catch((error: unknown) => this.#failed(error, 'the worker could not start'))
   }
 
@@ -121,8 +125,7 @@ export class Worker {
 
   /** Resolves when nothing is due, running or unsettled. */
   async idle(): Promise<void> {
-    const parts = await this.#starting
-    await parts?.loop.idle()
+    await (await this.#starting)?.loop.idle()
   }
 
   /**
@@ -147,7 +150,6 @@ export class Worker {
       try {
         return await this.#begin(await this.#env.open())
       } catch (error) {
-        // A wrong set-up stays wrong; a database that is away may come back.
         if (!(error instanceof JobtableError && RECOVERABLE.has(error.code))) throw error
         this.#failed(error, `the worker could not start, and tries again in ${pauseMs} ms`)
         await Promise.race([this.#timers.sleep(pauseMs), this.#stopAsked.promise])
@@ -156,7 +158,7 @@ export class Worker {
     return undefined
   }
 
-  async #begin(store: Store): Promise<Parts> {
+  async #begin(store: Store): Promise<Parts | undefined> {
     const { files, logger, locale } = this.#env
     const reports = new Reports(store, (error) => this.#failed(error, 'reports of handlers could not be stored'))
     const lease = new Lease({
@@ -200,18 +202,21 @@ export class Worker {
       recovered: () => logger.info({ workerId: lease.workerId }, 'the database answers again'),
     })
     await lease.register()
+    // It answered after `stop` had given up on it.
+    if (this.#timers.closed) return lease.signOff().then(nothing, nothing)
     const attemptEnv: AttemptEnv = { files, logger, locale, reports, ended: (attempt, outcome) => this.#ended(attempt, outcome) }
     const unwatch = store.watch((change) => this.#changed(change))
-    this.#parts = { store, lease, loop, reports, attemptEnv, unwatch }
-    this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat())
+    this.#parts = { lease, loop, reports, attemptEnv, unwatch }
+    // A beat that failed is made again soon: the next one in turn may come too late.
+    this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat(), this.#options.leaseMs / 15)
     this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
     void this.#timers.sleep(FIRST_PRUNE_MS).then(() => this.#pruneAndRepeat(store))
     loop.wake()
     return this.#parts
   }
 
-  #every(ms: number, problem: string, pass: () => Promise<void> | void): void {
-    this.#timers.every(ms, pass, (error) => this.#failed(error, problem))
+  #every(ms: number, problem: string, pass: () => Promise<void> | void, againMs = ms): void {
+    this.#timers.every(ms, pass, (error) => this.#failed(error, problem), againMs)
   }
 
   #run(row: JobRow): void {
@@ -320,7 +325,7 @@ export class Worker {
 
   async #stop(): Promise<void> {
     try {
-      const parts = await this.#starting.catch(() => undefined) // `stopped` tells of it.
+      const parts = await Promise.race([this.#starting.catch(nothing), this.#tooLong().then(nothing)]) // `stopped` tells of a failure.
       if (parts) await this.#drain(parts)
     } finally {
       this.#timers.close()
@@ -328,14 +333,14 @@ export class Worker {
     }
   }
 
-  async #drain({ loop, reports, store, lease, unwatch }: Parts): Promise<void> {
+  async #drain({ loop, reports, lease, unwatch }: Parts): Promise<void> {
     loop.stopClaiming()
     await Promise.race([this.#emptied(), this.#outOfPatience.promise])
     if (this.#abandon) for (const attempt of [...this.#attempts]) attempt.abandon()
     for (const attempt of this.#attempts) attempt.abort('shutdown')
     await Promise.race([this.#emptied(), this.#timers.sleep(SHUTDOWN_GRACE_MS)])
     for (const attempt of [...this.#attempts.values()]) attempt.cutOff()
-    await Promise.race([reports.flush().then(() => loop.idle()), this.#timers.sleep(LAST_WRITES_MS)])
+    await Promise.race([reports.flush().then(() => loop.idle()), this.#tooLong()])
     if (loop.unsettled > 0) {
       this.#env.logger.error(
         { jobs: loop.unsettled },
@@ -344,10 +349,15 @@ export class Worker {
     }
     loop.close()
     unwatch()
-    await lease.close()
-    await store
-      .retire(lease.workerId)
+    await lease
+      .signOff()
       .catch((error: unknown) => this.#failed(error, 'the worker could not be signed off; its lease will run out'))
+  }
+
+  /** Resolves when a stopping worker has waited long enough for its database. */
+  #tooLong(): Promise<void> {
+    const overtime = this.#outOfPatience.promise.then(() => this.#timers.sleep(OVERTIME_MS))
+    return Promise.race([this.#timers.sleep(LAST_WRITES_MS), overtime])
   }
 
   /** Resolves when nothing runs any more. */
@@ -386,10 +396,4 @@ export class Worker {
       concurrency: this.#options.concurrency,
     }
   }
-}
-
-const RECOVERABLE: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
-
-function factsOf(attempt: Attempt | JobRow): AttemptFacts {
-  return { id: attempt.id, type: attempt.type, attempt: attempt instanceof Attempt ? attempt.attempt : attempt.attempts }
 }

@@ -1,12 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { JobtableError, jobtable, type Classification, type Queue, type QueueOptions } from '../../src/index.js'
 import type { Store } from '../../src/store.js'
 import { openDriver } from '../../src/stores/sqlite/driver.js'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'
+import { ClaimLoop } from '../../src/worker/loop.js'
+import type { ClaimSettlement } from '../../src/worker/maintenance.js'
 
 const anything = { payload: z.unknown(), idempotency: { none: 'a test' } }
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
@@ -170,6 +172,43 @@ describe('closing', () => {
     await worker.stop()
     await beaten.opened
     expect((await queue.stats()).workers).toEqual([])
+  })
+})
+
+describe('the pause after a failed claim', () => {
+  it('does not hold up what ends after it, when nothing is claimed any more', async () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const written: string[] = []
+    const store = {
+      claim: away,
+      settle: (settlements: readonly ClaimSettlement[]) => {
+        written.push(...settlements.map(({ id }) => id))
+        return Promise.resolve(settlements.map(() => 'settled' as const))
+      },
+    }
+    const loop = new ClaimLoop({
+      store: store as Partial<Store> as Store,
+      workerId: () => 'worker',
+      queues: () => ['default'],
+      types: () => ['type'],
+      concurrency: 1,
+      prefetch: 0,
+      pollIntervalMs: 60_000,
+      start() {},
+      handBack: (row) => ({ id: row.id }) as ClaimSettlement,
+      settled() {},
+      unwritable: (claim) => claim,
+      leaseLost() {},
+      failed: () => loop.stopClaiming(),
+      recovered() {},
+    })
+    loop.wake()
+    await vi.advanceTimersByTimeAsync(10_000)
+    loop.settle({ id: 'the last one' } as ClaimSettlement)
+    await vi.advanceTimersByTimeAsync(10_000)
+    loop.close()
+    expect(written).toEqual(['the last one'])
   })
 })
 
