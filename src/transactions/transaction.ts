@@ -17,6 +17,8 @@ export type QueryParameter = string | number | null
 export interface Query {
   sql: string
   params: readonly QueryParameter[]
+  /** Worth keeping prepared, where the connection is the store's own to prepare on. */
+  hot?: true
 }
 
 /** A row's values in the order of its columns: texts, numbers, booleans and null. */

@@ -118,10 +118,11 @@ export function* claim(
   ]
   const rows = yield places
     ? {
+        hot: true,
         sql: text(FROM_HERE),
         params: [...common, array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter))],
       }
-    : { sql: text(EXACT), params: common }
+    : { hot: true, sql: text(EXACT), params: common }
   const settledIds = new Set(rows.filter(([kind]) => kind === 'settled').map((values) => values[4] as string))
   const answer = rows.find(([kind]) => kind === 'answer')!
   const now = moment(answer[2])

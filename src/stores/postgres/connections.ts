@@ -21,6 +21,7 @@ export interface PgClient {
 }
 
 interface PgQuery {
+  name?: string
   text: string
   values: readonly unknown[]
   rowMode: 'array'
@@ -33,9 +34,27 @@ interface PgModule {
 const POOL_MAX = 10
 const CONNECT_MS = 10_000
 
-/** A pool of jobtable's own, with one connection more to hear notifications on. */
-export async function openPool(connectionString: string): Promise<PgPool> {
+/**
+ * How hot statements are planned: once, for any parameters, and by their indexes whatever the statistics say of a table that was
+ * empty a minute ago. Statements that read much take these back, see `PLANNED_FREELY`.
+ */
+const PLANNING = {
+  plan_cache_mode: ['force_generic_plan', 'auto'],
+  enable_seqscan: ['off', 'on'],
+  enable_bitmapscan: ['off', 'on'],
+  enable_hashjoin: ['off', 'on'],
+  enable_mergejoin: ['off', 'on'],
+} as const
+
+/** Within a transaction. */
+export const PLANNED_FREELY = Object.entries(PLANNING)
+  .map(([name, [, free]]) => `SET LOCAL ${name} = ${free}`)
+  .join('; ')
+
+/** A pool of jobtable's own. With `tuned`, its connections ask for the planning above, which not every pooler lets through. */
+export async function openPool(connectionString: string, { tuned }: { tuned: boolean }): Promise<PgPool> {
   const { Pool } = await loadPg()
+  const options = Object.entries(PLANNING).map(([name, [value]]) => `-c ${name}=${value}`)
   return new Pool({
     connectionString,
     max: POOL_MAX,
@@ -43,7 +62,13 @@ export async function openPool(connectionString: string): Promise<PgPool> {
     keepAlive: true,
     allowExitOnIdle: true,
     application_name: 'jobtable',
+    ...(tuned && { options: options.join(' ') }),
   })
+}
+
+/** A pooler does not know a parameter that a connection is to start with. */
+export function refusesParameters(error: unknown): boolean {
+  return error instanceof Error && /unsupported startup parameter/i.test(error.message)
 }
 
 async function loadPg(): Promise<PgModule> {

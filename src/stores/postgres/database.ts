@@ -1,22 +1,27 @@
 /**
  * One database: borrowing a connection, running statements in a transaction or alone, waiting for answers, trying again.
  *
- * Statements are not prepared by name. A pooler may give each transaction another connection, and a plan that was made when the
- * table was small is a bad one later: parsing and planning anew costs 0.1 to 0.3 ms for the largest statements here.
+ * Hot statements are prepared, each under a name made of its text: planning a claim anew takes longer than running it. Two things
+ * can go wrong with that. A pooler in transaction mode gives each transaction another connection, which does not know the name, or
+ * knows it from elsewhere: the first such error ends preparing for this store. And a plan that was made when the table was small
+ * may be a bad one later, until the server's statistics catch up: whoever sees a statement become slow calls `planAnew`.
  *
  * Every answer has a deadline, because a half-open connection gives neither data nor an error. A connection that misses it is
  * destroyed, and whether its statement took effect is unknown: the statements here are fenced, or say when they are not.
  */
+import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { JobtableError } from '../../errors.js'
 import type { Query, Values, Work } from '../../transactions/transaction.js'
-import { isPool, openPool, type PgClient, type PgPool } from './connections.js'
+import { isPool, openPool, PLANNED_FREELY, refusesParameters, type PgClient, type PgPool } from './connections.js'
 import type { Dialect } from './dialect.js'
-import { explain, isBroken, isConflict, NoAnswer } from './failure.js'
+import { explain, isBroken, isConflict, isUnprepared, NoAnswer } from './failure.js'
 
 export interface RunOptions {
   /** All statements in one transaction; else each is its own. */
   transaction?: boolean
+  /** Reads much: in one transaction, planned for what is there, and with all the time that it takes. */
+  much?: boolean
   /** How long to wait for each answer. Milliseconds. */
   answerMs?: number
 }
@@ -26,12 +31,19 @@ const ANSWER_MS = 10_000
 export const LONG_ANSWER_MS = 600_000
 /** A conflict with another transaction is over when that one is: so often it is tried again. */
 const MOST_TRIES = 10
+const PLANS_APART_MS = 10_000
 
 export class Database {
   readonly name: string
   readonly dialect: Dialect
   readonly #connection: string | PgPool
   readonly #answerMs: number
+  readonly #names = new Map<string, string>()
+  #prepares = true
+  /** Connections of an earlier generation have old plans. */
+  #generation = 0
+  readonly #generations = new WeakMap<PgClient, number>()
+  #plannedAt = -Infinity
   #pool: Promise<PgPool> | undefined
   #closing: Promise<void> | undefined
 
@@ -39,7 +51,7 @@ export class Database {
     this.#connection = connection
     this.#answerMs = answerMs
     this.dialect = dialect
-    this.name = nameOf(connection)
+    this.name = nameOf(connection, dialect.schema)
   }
 
   /** Whether the pool is the product's, which it closes itself. */
@@ -53,19 +65,30 @@ export class Database {
   }
 
   /** Does the work, again from its beginning when it ran into a conflict with another transaction. */
-  run<T>(work: () => Work<T>, { transaction = false, answerMs = this.#answerMs }: RunOptions = {}): Promise<T> {
+  run<T>(work: () => Work<T>, { much = false, transaction = much, ...options }: RunOptions = {}): Promise<T> {
+    const answerMs = options.answerMs ?? (much ? LONG_ANSWER_MS : this.#answerMs)
+    const begin = much ? `BEGIN; ${PLANNED_FREELY}` : 'BEGIN'
     return this.#explained(async () => {
       for (let tries = 1; ; tries++) {
         try {
           return await this.#borrowed((client) =>
-            transaction ? this.#inTransaction(client, work, answerMs) : this.#steps(client, work, answerMs),
+            transaction ? this.#inTransaction(client, begin, work, answerMs) : this.#steps(client, work, answerMs),
           )
         } catch (error) {
-          if (!isConflict(error) || tries === MOST_TRIES) throw error
+          if (this.#prepares && isUnprepared(error)) this.#prepares = false
+          else if (!isConflict(error) || tries === MOST_TRIES) throw error
         }
         await sleep(tries * 5 * Math.random())
       }
     })
+  }
+
+  /** Plans the hot statements anew: the tables may be of another size than when they were planned. Does so now and then at most. */
+  planAnew(): void {
+    const now = performance.now()
+    if (now < this.#plannedAt + PLANS_APART_MS) return
+    this.#plannedAt = now
+    this.#generation++
   }
 
   /** A connection for good, which the caller gives back by `release(true)`. */
@@ -93,6 +116,7 @@ export class Database {
 
   async #borrowed<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
     const client = await this.#connect()
+    if (!this.#generations.has(client)) this.#generations.set(client, this.#generation)
     // What breaks while nothing is asked is told by the next question.
     const ignore = (): void => {}
     client.on('error', ignore)
@@ -104,13 +128,25 @@ export class Database {
       throw error
     } finally {
       client.off('error', ignore)
-      if (broken) destroy(client)
+      if (broken || this.#generations.get(client) !== this.#generation) destroy(client)
       else client.release()
     }
   }
 
   async #connect(): Promise<PgClient> {
-    const connecting = (await this.#opened()).connect()
+    try {
+      return await this.#connectTo(await this.#opened())
+    } catch (error) {
+      if (this.shared || !refusesParameters(error)) throw error
+      // What comes next stands behind a pooler, which may give each transaction another connection.
+      this.#prepares = false
+      this.#pool = this.#openPlain()
+      return this.#connectTo(await this.#pool)
+    }
+  }
+
+  async #connectTo(pool: PgPool): Promise<PgClient> {
+    const connecting = pool.connect()
     try {
       return await answered(connecting, this.#answerMs)
     } catch (error) {
@@ -131,14 +167,16 @@ export class Database {
   }
 
   async #open(): Promise<PgPool> {
-    const pool = isPool(this.#connection) ? this.#connection : await openPool(this.#connection)
-    // An idle connection that breaks leaves the pool by itself.
-    pool.on('error', () => {})
-    return pool
+    return survivingErrors(isPool(this.#connection) ? this.#connection : await openPool(this.#connection, { tuned: true }))
   }
 
-  async #inTransaction<T>(client: PgClient, work: () => Work<T>, answerMs: number): Promise<T> {
-    await answered(client.query('BEGIN'), answerMs)
+  /** In place of a pool whose connections were refused for their parameters; it has none. */
+  async #openPlain(): Promise<PgPool> {
+    return survivingErrors(await openPool(this.#connection as string, { tuned: false }))
+  }
+
+  async #inTransaction<T>(client: PgClient, begin: string, work: () => Work<T>, answerMs: number): Promise<T> {
+    await answered(client.query(begin), answerMs)
     try {
       const answer = await this.#steps(client, work, answerMs)
       await answered(client.query('COMMIT'), answerMs)
@@ -152,14 +190,25 @@ export class Database {
   async #steps<T>(client: PgClient, work: () => Work<T>, answerMs: number): Promise<T> {
     const steps = work()
     let step = steps.next()
-    while (!step.done) step = steps.next(await answered(ask(client, step.value), answerMs))
+    while (!step.done) step = steps.next(await answered(this.#ask(client, step.value), answerMs))
     return step.value
   }
-}
 
-async function ask(client: PgClient, { sql, params }: Query): Promise<readonly Values[]> {
-  // A text of several statements, which only migrations have, is answered by several results without rows.
-  return (await client.query({ text: sql, values: params, rowMode: 'array' })).rows ?? []
+  async #ask(client: PgClient, { sql, params, hot }: Query): Promise<readonly Values[]> {
+    const named = hot && this.#prepares && { name: this.#nameOf(sql) }
+    // A text of several statements, which only migrations have, is answered by several results without rows.
+    return (await client.query({ text: sql, values: params, rowMode: 'array', ...named })).rows ?? []
+  }
+
+  /** The same name is the same text, whoever else has prepared it on this connection. */
+  #nameOf(sql: string): string {
+    let name = this.#names.get(sql)
+    if (name === undefined) {
+      name = `jobtable_${createHash('sha256').update(sql).digest('hex').slice(0, 32)}`
+      this.#names.set(sql, name)
+    }
+    return name
+  }
 }
 
 /** Rejects with `NoAnswer` when the promise is not settled in time. */
@@ -184,12 +233,19 @@ export function destroy(client: PgClient): void {
   connection?.stream?.destroy?.()
 }
 
+/** An idle connection that breaks leaves the pool by itself. */
+function survivingErrors(pool: PgPool): PgPool {
+  pool.on('error', () => {})
+  return pool
+}
+
 /** The database without secrets. */
-function nameOf(connection: string | PgPool): string {
-  if (typeof connection !== 'string') return 'postgres:(pool)'
+function nameOf(connection: string | PgPool, schema: string): string {
+  const suffix = schema === 'public' ? '' : `?schema=${encodeURIComponent(schema)}`
+  if (typeof connection !== 'string') return `postgres:(pool)${suffix}`
   try {
     const { hostname, port, pathname } = new URL(connection)
-    return `postgres://${hostname}${port && `:${port}`}${pathname}`
+    return `postgres://${hostname}${port && `:${port}`}${pathname}${suffix}`
   } catch {
     return 'postgres:'
   }

@@ -30,6 +30,12 @@ export function isConflict(error: unknown): boolean {
   return state === '40001' || state === '40P01'
 }
 
+/** Whether a prepared statement is not where it was prepared, or is there already: a pooler has changed the connection. */
+export function isUnprepared(error: unknown): boolean {
+  const state = sqlState(error)
+  return state === '26000' || state === '42P05'
+}
+
 /** Whether the connection is of no more use, or leads to a server that is of none. */
 export function isBroken(error: unknown): boolean {
   const state = sqlState(error)

@@ -1,3 +1,3 @@
 export { postgresStore } from './store.js'
-export { migrationSql } from './migrate.js'
+export { postgresSchema } from './migrate.js'
 export { isPool, type PgPool } from './connections.js'

@@ -89,7 +89,7 @@ function* insertTogether(text: Text, statement: string, jobs: readonly NewJob[])
   let open = jobs.map((job, position) => ({ job, position }))
   for (let round = 0; open.length > 0; round++) {
     if (round === MOST_ROUNDS) throw new Error('the holders of these keys are gone each time that one looks')
-    const rows = yield { sql: statement, params: [`[${open.map(forSql).join(',')}]`] }
+    const rows = yield { hot: true, sql: statement, params: [`[${open.map(forSql).join(',')}]`] }
     const times = new Map(rows.map(([id, created, due]) => [id as string, [moment(created), moment(due)] as const]))
     for (const { job, position } of open) {
       const [createdAt, runAfter] = times.get(job.id) ?? []

@@ -1,7 +1,7 @@
 /** The doctor's questions. Reads only, and what any role may read. */
 import type { Finding } from '../../store.js'
 import type { Values, Work } from '../../transactions/transaction.js'
-import { LONG_ANSWER_MS, type Database } from './database.js'
+import type { Database } from './database.js'
 import type { Text } from './dialect.js'
 import { installed, INDEXES, SCHEMA_VERSION } from './schema.js'
 import type { Watcher } from './watch.js'
@@ -26,7 +26,7 @@ export async function inspect(database: Database, watcher: Watcher): Promise<Fin
     findings.push(...(yield* leftovers(text)))
     return findings
   }
-  const findings = await database.run(work, { answerMs: LONG_ANSWER_MS })
+  const findings = await database.run(work, { much: true })
   if (watcher.mode === 'deaf') {
     findings.push({
       level: 'warning',

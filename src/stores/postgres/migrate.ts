@@ -19,8 +19,8 @@ export async function migrate(database: Database): Promise<{ from: number; to: n
   return database.run(work, { transaction: true, answerMs: LONG_ANSWER_MS })
 }
 
-/** What `migrate` would do to an empty database, as a script for people who apply it themselves. */
-export function migrationSql(schema = 'public'): string {
+/** What `migrate` does to an empty database, as a script for people who apply it themselves. */
+export function postgresSchema(schema = 'public'): string {
   const { text } = dialect(schema)
   return migrationScript(text, schema)
 }

@@ -65,7 +65,8 @@ RETURNING job_id`
 export function* get(text: Text, ids: readonly string[]): Work<(JobRow | undefined)[]> {
   const rows: (JobRow | undefined)[] = ids.map(() => undefined)
   if (ids.length === 0) return rows
-  for (const values of yield { sql: text(GET), params: [array(ids)] }) rows[(values[0] as number) - 1] = toRow(values, 1)
+  for (const values of yield { hot: true, sql: text(GET), params: [array(ids)] })
+    rows[(values[0] as number) - 1] = toRow(values, 1)
   return rows
 }
 

@@ -47,6 +47,11 @@ export class Places {
     return places.length > 0 ? places : undefined
   }
 
+  /** Whether claims take longer than they should. */
+  get slow(): boolean {
+    return this.#slow >= SUSPICIOUS_RUN.many
+  }
+
   /** In how many milliseconds an exact claim is allowed. */
   exactInMs(now: number): number {
     return Math.max(0, this.#exactFrom - now)

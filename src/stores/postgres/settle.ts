@@ -52,7 +52,7 @@ export function* settleAll(text: Text, settlements: readonly FencedSettlement[])
   // Of two settlements of one job in one call the first counts.
   for (let rest = settlements; rest.length > 0;) {
     const together = withoutRepetition(rest)
-    const settled = ids(yield { sql: text(SETTLE), params: [settlementsForSql(together)] })
+    const settled = ids(yield { hot: true, sql: text(SETTLE), params: [settlementsForSql(together)] })
     outcomes.push(...(yield* outcomesOf(text, together, settled)))
     rest = rest.slice(together.length)
   }
@@ -137,7 +137,8 @@ export function* reportAll(text: Text, reports: readonly Report[]): Work<boolean
     let end = start
     while (end < reports.length && seen.size < seen.add(reports[end]!.id).size) end++
     const batch = reports.slice(start, end).map((report, i) => reportForSql(report, start + i))
-    for (const [position] of yield { sql: text(REPORT), params: [`[${batch.join(',')}]`] }) held[position as number] = true
+    for (const [position] of yield { hot: true, sql: text(REPORT), params: [`[${batch.join(',')}]`] })
+      held[position as number] = true
     start = end
   }
   return held

@@ -3,7 +3,7 @@ import type { Change, ClaimRequest, FencedSettlement, Store } from '../../store.
 import type { Work } from '../../transactions/transaction.js'
 import { claim, needsTransaction as settlesFirst, inOrderOf, type ClaimAnswer } from './claim.js'
 import type { PgPool } from './connections.js'
-import { Database, LONG_ANSWER_MS } from './database.js'
+import { Database } from './database.js'
 import { dialect } from './dialect.js'
 import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll, needsTransaction as takesOver } from './insert.js'
@@ -35,7 +35,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
   const placesOf = new Map<string, Places>()
 
   const read = <T>(work: () => Work<T>): Promise<T> => database.run(work)
-  const readMuch = <T>(work: () => Work<T>): Promise<T> => database.run(work, { answerMs: LONG_ANSWER_MS })
+  const readMuch = <T>(work: () => Work<T>): Promise<T> => database.run(work, { much: true })
   const write = async <T>(
     work: () => Work<T>,
     change: Change | ((answer: T) => Change | null),
@@ -124,6 +124,7 @@ async function claimFrom(
     })
     const now = performance.now()
     memory.learn(places === undefined, answer.jobs, answer.jobs.length + settling.length, now - since, now)
+    if (memory.slow) database.planAnew()
     return answer
   }
   const places = memory.choose(request, performance.now())

@@ -27,8 +27,11 @@ const LIVES_WITHIN_MS = 5_000
 const DEAF_FOR_MS = 60_000
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
-/** Announcements of the kind are at least so far apart. Milliseconds. */
-const APART_MS: Readonly<Record<Change, number>> = { due: 2, cancel: 2, any: 2, state: 50 }
+/** What changes a state is announced at most so often. Milliseconds. */
+const STATE_APART_MS = 50
+/** What wakes a worker is announced at once, but so many times in a row and, after that, so far apart. Milliseconds. */
+const AT_ONCE = 10
+const APART_MS = 4
 
 type Mode = 'away' | 'listening' | 'deaf'
 
@@ -40,6 +43,8 @@ export class Watcher {
   readonly #unannounced = new Set<Change>()
   #announcing: Promise<void> | undefined
   #announcedAt = -Infinity
+  /** Announcements that may be made at once; one more after each `APART_MS`. */
+  #allowance = AT_ONCE
   #announceTimer: NodeJS.Timeout | undefined
   #mode: Mode = 'away'
   #poll: NodeJS.Timeout | undefined
@@ -97,11 +102,12 @@ export class Watcher {
 
   #announceSoon(): void {
     if (this.#announcing || this.#announceTimer) return
-    const apart = Math.min(...[...this.#unannounced].map((change) => APART_MS[change]))
-    const waitMs = this.#announcedAt + apart - performance.now()
-    if (waitMs <= 0) void this.#announce()
-    // A change of another kind does not wait for the timer of this one.
-    else this.#announceTimer = setTimeout(() => this.#announceLater(), Math.min(waitMs, APART_MS.due)).unref()
+    const passedMs = performance.now() - this.#announcedAt
+    const onlyState = this.#unannounced.size === 1 && this.#unannounced.has('state')
+    const apartMs = onlyState ? STATE_APART_MS : this.#allowance + passedMs / APART_MS >= 1 ? 0 : APART_MS
+    if (passedMs >= apartMs) void this.#announce()
+    // A change that wakes a worker does not wait for the timer of a state.
+    else this.#announceTimer = setTimeout(() => this.#announceLater(), Math.min(apartMs - passedMs, APART_MS)).unref()
   }
 
   #announceLater(): void {
@@ -113,7 +119,9 @@ export class Watcher {
     if (this.#unannounced.size === 0) return Promise.resolve()
     const payloads = [...this.#unannounced].map((change) => `${change} ${this.#origin}`)
     this.#unannounced.clear()
-    this.#announcedAt = performance.now()
+    const now = performance.now()
+    this.#allowance = Math.max(0, Math.min(AT_ONCE, this.#allowance + (now - this.#announcedAt) / APART_MS) - 1)
+    this.#announcedAt = now
     this.#announcing = this.#notify(payloads).then(() => {
       this.#announcing = undefined
       if (this.#unannounced.size > 0) this.#announceSoon()
@@ -126,7 +134,7 @@ export class Watcher {
     const sql = `SELECT pg_notify($1, payload) FROM set_config('synchronous_commit', 'off', true), unnest($2::text[]) AS payload`
     const params = [this.#database.dialect.channel, array(payloads)]
     const work = function* () {
-      yield { sql, params }
+      yield { hot: true as const, sql, params }
     }
     await this.#database.run(work).catch(() => {}) // Whoever was not told finds out by polling.
   }

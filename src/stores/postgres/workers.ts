@@ -44,7 +44,7 @@ FROM (VALUES (1)) AS one LEFT JOIN {workers} AS workers ON true
 ORDER BY started_at, workers.id`
 
 export function* beat(text: Text, workerId: string, leaseMs: number): Work<HeartbeatReply> {
-  const rows = yield { sql: text(HEARTBEAT), params: [workerId, leaseMs] }
+  const rows = yield { hot: true, sql: text(HEARTBEAT), params: [workerId, leaseMs] }
   if (rows.length === 0) return { alive: false }
   const claims = rows.filter(([id]) => id !== null)
   return {
