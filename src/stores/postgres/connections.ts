@@ -9,6 +9,8 @@ export interface PgPool {
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
   readonly options?: { readonly max?: number }
+  /** Of a pool of our own: all of its connections, those that are being connected too. */
+  readonly _clients?: readonly PgClient[]
 }
 
 export interface PgClient {
@@ -32,7 +34,6 @@ interface PgModule {
 }
 
 const POOL_MAX = 10
-const CONNECT_MS = 10_000
 
 /**
  * How hot statements are planned: once, for any parameters, and by their indexes whatever the statistics say of a table that was
@@ -52,13 +53,16 @@ export const PLANNED_FREELY = Object.entries(PLANNING)
   .join('; ')
 
 /** A pool of jobtable's own. With `tuned`, its connections ask for the planning above, which not every pooler lets through. */
-export async function openPool(connectionString: string, { tuned }: { tuned: boolean }): Promise<PgPool> {
+export async function openPool(
+  connectionString: string,
+  { tuned, connectMs }: { tuned: boolean; connectMs: number },
+): Promise<PgPool> {
   const { Pool } = await loadPg()
   const options = Object.entries(PLANNING).map(([name, [value]]) => `-c ${name}=${value}`)
   return new Pool({
     connectionString,
     max: POOL_MAX,
-    connectionTimeoutMillis: CONNECT_MS,
+    connectionTimeoutMillis: connectMs,
     keepAlive: true,
     allowExitOnIdle: true,
     application_name: 'jobtable',

@@ -7,12 +7,15 @@
  * may be a bad one later, until the server's statistics catch up: whoever sees a statement become slow calls `planAnew`.
  *
  * Every answer has a deadline, because a half-open connection gives neither data nor an error. A connection that misses it is
- * destroyed, and whether its statement took effect is unknown: the statements here are fenced, or say when they are not.
+ * destroyed, and whether its statement took effect is unknown: the statements here are fenced, or say when they are not. What broke
+ * one connection has likely broken the others that lie idle, or leads them to a server that takes no writes any more: none of them
+ * is used again.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { JobtableError } from '../../errors.js'
 import type { Query, Values, Work } from '../../transactions/transaction.js'
+import { within } from '../../worker/timers.js'
 import { isPool, openPool, PLANNED_FREELY, refusesParameters, type PgClient, type PgPool } from './connections.js'
 import type { Dialect } from './dialect.js'
 import { explain, isBroken, isConflict, isUnprepared, NoAnswer } from './failure.js'
@@ -32,6 +35,8 @@ export const LONG_ANSWER_MS = 600_000
 /** A conflict with another transaction is over when that one is: so often it is tried again. */
 const MOST_TRIES = 10
 const PLANS_APART_MS = 10_000
+/** How long a closing store waits for the calls in flight. Milliseconds. */
+const LAST_ANSWERS_MS = 2_000
 
 export class Database {
   readonly name: string
@@ -40,11 +45,18 @@ export class Database {
   readonly #answerMs: number
   readonly #names = new Map<string, string>()
   #prepares = true
-  /** Connections of an earlier generation have old plans. */
+  /** Connections of an earlier generation are not used again: they have old plans, or may be broken. */
   #generation = 0
   readonly #generations = new WeakMap<PgClient, number>()
   #plannedAt = -Infinity
+  readonly #calls = new Set<Promise<unknown>>()
+  /** Connections that are lent, and those that are spoilt: what went wrong there could not be taken back. */
+  readonly #lent = new Set<PgClient>()
+  readonly #spoilt = new WeakSet<PgClient>()
+  /** Rejects whoever waits for a connection. */
+  readonly #refusals = new Set<(error: Error) => void>()
   #pool: Promise<PgPool> | undefined
+  #plainPool: Promise<PgPool> | undefined
   #closing: Promise<void> | undefined
 
   constructor(connection: string | PgPool, dialect: Dialect, answerMs = ANSWER_MS) {
@@ -68,7 +80,7 @@ export class Database {
   run<T>(work: () => Work<T>, { much = false, transaction = much, ...options }: RunOptions = {}): Promise<T> {
     const answerMs = options.answerMs ?? (much ? LONG_ANSWER_MS : this.#answerMs)
     const begin = much ? `BEGIN; ${PLANNED_FREELY}` : 'BEGIN'
-    return this.#explained(async () => {
+    const call = this.#explained(async () => {
       for (let tries = 1; ; tries++) {
         try {
           return await this.#borrowed((client) =>
@@ -81,6 +93,10 @@ export class Database {
         await sleep(tries * 5 * Math.random())
       }
     })
+    this.#calls.add(call)
+    const forget = (): void => void this.#calls.delete(call)
+    call.then(forget, forget)
+    return call
   }
 
   /** Plans the hot statements anew: the tables may be of another size than when they were planned. Does so now and then at most. */
@@ -101,9 +117,16 @@ export class Database {
     return this.#closing
   }
 
+  /** A pool that is told to end serves nobody who waits, and waits for all that are lent: so calls have their time before it, and no more. */
   async #close(): Promise<void> {
+    await within(LAST_ANSWERS_MS, Promise.allSettled(this.#calls)).catch(() => {})
+    for (const refuse of this.#refusals) refuse(this.#closedError())
+    for (const client of this.#lent) cut(client)
     const pool = await this.#pool?.catch(() => undefined)
-    if (!this.shared) await pool?.end()
+    if (!pool || this.shared) return
+    const ended = pool.end()
+    for (const client of pool._clients ?? []) cut(client) // Those that are still being connected.
+    await ended
   }
 
   async #explained<T>(work: () => Promise<T>): Promise<T> {
@@ -116,7 +139,7 @@ export class Database {
 
   async #borrowed<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
     const client = await this.#connect()
-    if (!this.#generations.has(client)) this.#generations.set(client, this.#generation)
+    this.#lent.add(client)
     // What breaks while nothing is asked is told by the next question.
     const ignore = (): void => {}
     client.on('error', ignore)
@@ -125,54 +148,78 @@ export class Database {
       return await work(client)
     } catch (error) {
       broken = isBroken(error)
+      if (broken && !(error instanceof JobtableError)) this.#generation++
       throw error
     } finally {
       client.off('error', ignore)
-      if (broken || this.#generations.get(client) !== this.#generation) destroy(client)
+      this.#lent.delete(client)
+      if (broken || this.#spoilt.has(client) || this.#isOld(client)) destroy(client)
       else client.release()
     }
   }
 
   async #connect(): Promise<PgClient> {
+    for (;;) {
+      const client = await this.#connectAny()
+      if (!this.#generations.has(client)) this.#generations.set(client, this.#generation)
+      if (!this.#isOld(client)) return client
+      destroy(client)
+    }
+  }
+
+  #isOld(client: PgClient): boolean {
+    return this.#generations.get(client) !== this.#generation
+  }
+
+  async #connectAny(): Promise<PgClient> {
     try {
       return await this.#connectTo(await this.#opened())
     } catch (error) {
       if (this.shared || !refusesParameters(error)) throw error
       // What comes next stands behind a pooler, which may give each transaction another connection.
       this.#prepares = false
-      this.#pool = this.#openPlain()
+      this.#pool = this.#plainPool ??= this.#openPlain()
       return this.#connectTo(await this.#pool)
     }
   }
 
   async #connectTo(pool: PgPool): Promise<PgClient> {
     const connecting = pool.connect()
+    let refuse!: (error: Error) => void
+    const refused = new Promise<never>((_, reject) => this.#refusals.add((refuse = reject)))
     try {
-      return await answered(connecting, this.#answerMs)
+      return await answered(Promise.race([connecting, refused]), this.#answerMs)
     } catch (error) {
       // One that comes too late goes back.
-      if (error instanceof NoAnswer)
-        void connecting.then(
-          (client) => client.release(),
-          () => {},
-        )
+      void connecting.then(
+        (client) => client.release(),
+        () => {},
+      )
       throw error
+    } finally {
+      this.#refusals.delete(refuse)
     }
   }
 
+  #closedError(): JobtableError {
+    return new JobtableError('store_unavailable', `the store of ${this.name} was closed: make a new one`)
+  }
+
   async #opened(): Promise<PgPool> {
-    if (this.#closing) throw new JobtableError('store_unavailable', `the store of ${this.name} was closed: make a new one`)
+    if (this.#closing) throw this.#closedError()
     this.#pool ??= this.#open()
     return this.#pool
   }
 
   async #open(): Promise<PgPool> {
-    return survivingErrors(isPool(this.#connection) ? this.#connection : await openPool(this.#connection, { tuned: true }))
+    return survivingErrors(
+      isPool(this.#connection) ? this.#connection : await openPool(this.#connection, { tuned: true, connectMs: this.#answerMs }),
+    )
   }
 
   /** In place of a pool whose connections were refused for their parameters; it has none. */
   async #openPlain(): Promise<PgPool> {
-    return survivingErrors(await openPool(this.#connection as string, { tuned: false }))
+    return survivingErrors(await openPool(this.#connection as string, { tuned: false, connectMs: this.#answerMs }))
   }
 
   async #inTransaction<T>(client: PgClient, begin: string, work: () => Work<T>, answerMs: number): Promise<T> {
@@ -182,7 +229,7 @@ export class Database {
       await answered(client.query('COMMIT'), answerMs)
       return answer
     } catch (error) {
-      if (!isBroken(error)) await answered(client.query('ROLLBACK'), answerMs).catch(() => destroy(client))
+      if (!isBroken(error)) await answered(client.query('ROLLBACK'), answerMs).catch(() => this.#spoilt.add(client))
       throw error
     }
   }
@@ -229,6 +276,10 @@ export async function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
 export function destroy(client: PgClient): void {
   client.on('error', () => {})
   client.release(true)
+  cut(client)
+}
+
+function cut(client: PgClient): void {
   const { connection } = client as { connection?: { stream?: { destroy?(): void } } }
   connection?.stream?.destroy?.()
 }

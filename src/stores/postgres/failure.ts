@@ -4,7 +4,7 @@ import { JobtableError, type ErrorCode } from '../../errors.js'
 /** What `pg` says when a connection is gone, where neither the system nor the server gives a code. */
 const CONNECTION_WORDS =
   /connection terminated|connection error|terminating connection|timeout expired|timeout exceeded|client was closed|pool after calling end|not queryable/i
-const SYSTEM_CODES = /^(E(CONN|PIPE|HOST|NET|TIMEDOUT|NOTFOUND|AI_|ACCES|ADDR)|ENOENT$)/
+const SYSTEM_CODES = /^(E(CONN|PIPE|HOST|NET|TIMEDOUT|NOTFOUND|AI_|ACCES|ADDR|RR_STREAM_)|ENOENT$)/
 
 /** Thrown here when an answer does not come: the network may have swallowed it. */
 export class NoAnswer extends Error {

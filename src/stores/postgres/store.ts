@@ -53,8 +53,8 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     migrate: () => migrate(database),
 
     close: async () => {
-      await watcher.close()
-      await database.close()
+      // What is to be announced is on its way to the database before that closes.
+      await Promise.all([watcher.close(), database.close()])
     },
 
     insert: async (jobs) => {

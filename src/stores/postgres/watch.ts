@@ -7,7 +7,7 @@
  *   away:      no connection; tries to get one, with growing pauses.
  *   listening: a connection that is kept for LISTEN. A question every now and then tells whether it still lives.
  *   deaf:      LISTEN was accepted, but a notification from another connection did not arrive: a transaction pooler stands
- *              between. Tried again after a while.
+ *              between. Or the pool has but one connection. Tried again after a while.
  *
  * In `away` and `deaf` the listeners are called at a steady pace instead. Coming to `listening` calls them once, for what may
  * have been missed. Nothing runs while nobody watches, and none of this keeps the process alive.
@@ -83,8 +83,7 @@ export class Watcher {
     this.#stop()
     clearTimeout(this.#announceTimer)
     this.#announceTimer = undefined
-    await this.#announcing
-    await this.#announce()
+    await Promise.all([this.#announcing, this.#announce()])
   }
 
   /** Listeners are called once for all commits of this turn of the event loop. */
@@ -122,7 +121,9 @@ export class Watcher {
     const now = performance.now()
     this.#allowance = Math.max(0, Math.min(AT_ONCE, this.#allowance + (now - this.#announcedAt) / APART_MS) - 1)
     this.#announcedAt = now
-    this.#announcing = this.#notify(payloads).then(() => {
+    // Whoever was not told finds out by polling.
+    const told = this.#notify(payloads).catch(() => {})
+    this.#announcing = told.then(() => {
       this.#announcing = undefined
       if (this.#unannounced.size > 0) this.#announceSoon()
     })
@@ -136,7 +137,7 @@ export class Watcher {
     const work = function* () {
       yield { hot: true as const, sql, params }
     }
-    await this.#database.run(work).catch(() => {}) // Whoever was not told finds out by polling.
+    await this.#database.run(work)
   }
 
   #start(): void {
@@ -176,7 +177,15 @@ export class Watcher {
 
   /** Listens until the connection is lost. Answers false when notifications do not get through. */
   async #listenOnce(watching: Timers): Promise<boolean> {
+    if ((await this.#database.size()) === 1) {
+      this.#become('deaf') // The only connection is for the calls.
+      return false
+    }
     const client = await this.#database.take()
+    if (watching.closed) {
+      destroy(client)
+      return true
+    }
     // Closed when the connection is lost, or nobody watches any more.
     const connection = new Timers({ background: true })
     const lost = (): void => connection.close()
