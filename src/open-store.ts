@@ -9,8 +9,8 @@ import { JobtableError } from './errors.js'
 import { localFiles, noFiles, type FileStore } from './files.js'
 import { maskSecrets } from './mask.js'
 import type { Store } from './store.js'
-import { isPool, postgresStore, type PgPool } from './stores/postgres/index.js'
-import { sqliteStore } from './stores/sqlite/index.js'
+import { isPool, postgresSchema, postgresStore, type PgPool } from './stores/postgres/index.js'
+import { sqliteSchema, sqliteStore } from './stores/sqlite/index.js'
 
 export interface OpenStoreOptions {
   durability?: 'full' | 'relaxed'
@@ -22,11 +22,22 @@ export interface OpenStoreOptions {
 
 export function openStore(database: string | PgPool, options: OpenStoreOptions): Store {
   if (isPool(database)) return openPostgres(database, options.schema, options)
-  if (/^postgres(ql)?:/.test(database)) {
+  if (isPostgres(database)) {
     const { url, schema } = withoutSchema(database)
     return openPostgres(url, options.schema ?? schema, options)
   }
   return openSqlite(database, options)
+}
+
+/** The SQL that makes the tables in an empty database of this kind, without opening it. */
+export function schemaOf(url: string): string {
+  if (isPostgres(url)) return postgresSchema(withoutSchema(url).schema)
+  pathOf(url)
+  return sqliteSchema()
+}
+
+export function isPostgres(url: string): boolean {
+  return /^postgres(ql)?:/.test(url)
 }
 
 function openPostgres(connection: string | PgPool, schema: string | undefined, options: OpenStoreOptions): Store {
@@ -56,6 +67,15 @@ function refuse(options: OpenStoreOptions, names: readonly (keyof OpenStoreOptio
 
 function openSqlite(url: string, options: OpenStoreOptions): Store {
   refuse(options, ['schema'], 'SQLite')
+  return sqliteStore({
+    path: pathOf(url),
+    synchronous: options.durability === 'relaxed' ? 'normal' : 'full',
+    ...(options.driver && { driver: options.driver }),
+    ...(options.clock && { clock: options.clock }),
+  })
+}
+
+function pathOf(url: string): string {
   const host = /^sqlite:\/\/(?!\/)(.*)$/.exec(url)?.[1]
   if (host !== undefined) {
     throw new JobtableError(
@@ -74,12 +94,7 @@ function openSqlite(url: string, options: OpenStoreOptions): Store {
       `${maskSecrets(url)} is no database URL that this version knows: write sqlite:<file>, such as sqlite:app.db, the file alone, or postgres://user@host/database`,
     )
   }
-  return sqliteStore({
-    path,
-    synchronous: options.durability === 'relaxed' ? 'normal' : 'full',
-    ...(options.driver && { driver: options.driver }),
-    ...(options.clock && { clock: options.clock }),
-  })
+  return path
 }
 
 /**

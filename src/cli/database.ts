@@ -2,7 +2,7 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { maskSecrets } from '../mask.js'
-import { openStore } from '../open-store.js'
+import { isPostgres, openStore } from '../open-store.js'
 import { jobtable, type Queue, type QueueOptions } from '../queue.js'
 import type { Store } from '../store.js'
 import { CliError, usageError } from './failure.js'
@@ -13,6 +13,20 @@ export function toUrl(text: string): string {
   return /^[a-z][a-z0-9+.-]+:/i.test(text) ? text : `sqlite:${text}`
 }
 
+/** The URL with the schema in it, for whoever opens it: this command, or a module that it loads. */
+export function inSchema(url: string, schema: string): string {
+  if (!isPostgres(url)) {
+    throw usageError(
+      `--schema is for PostgreSQL, and the database is ${shownName(url)}`,
+      'leave it out, or name the database with --db postgres://user@host/database',
+    )
+  }
+  if (!URL.canParse(url)) return url // Refused, with the reason, by whoever opens it.
+  const parsed = new URL(url)
+  parsed.searchParams.set('schema', schema)
+  return parsed.href
+}
+
 /** The database's name, as it may be shown. */
 export function shownName(name: string): string {
   return maskSecrets(name)
@@ -21,6 +35,11 @@ export function shownName(name: string): string {
 /** The path of a SQLite database's file; undefined for any other database. */
 function fileOf(name: string): string | undefined {
   return /^sqlite:(.+)$/.exec(name)?.[1]
+}
+
+/** Whether the files of its jobs are in a folder beside it, unless its queue says otherwise. */
+export function hasFilesBeside(name: string): boolean {
+  return fileOf(name) !== undefined
 }
 
 export function databaseExists(name: string): boolean {
@@ -35,7 +54,8 @@ export function sameDatabase(a: string, b: string): boolean {
 
 function canonical(name: string): string {
   const file = fileOf(name)
-  if (file === undefined || file === ':memory:') return name
+  if (file === undefined) return name.replace(/^(postgres:\/\/[^/]*):5432(?=\/|$)/, '$1')
+  if (file === ':memory:') return name
   const path = resolve(file)
   try {
     return `sqlite:${realpathSync(path)}`
@@ -67,8 +87,13 @@ export async function withStore<T>(session: Session, run: (store: Store) => Prom
 }
 
 /** A queue on a database that is there already, which is not migrated either. */
-export async function withQueue<T>(session: Session, options: QueueOptions, run: (queue: Queue) => Promise<T>): Promise<T> {
-  const queue = jobtable(session.url, { ...options, store: unmigrated(existingStore(session)) })
+export async function withQueue<T>(
+  session: Session,
+  options: (database: string) => QueueOptions,
+  run: (queue: Queue) => Promise<T>,
+): Promise<T> {
+  const store = withMigrate(existingStore(session), async () => ({ from: 0, to: 0 }))
+  const queue = jobtable(session.url, { ...options(store.name), store })
   try {
     return await run(queue)
   } finally {
@@ -93,11 +118,11 @@ function refuseMemory(name: string): void {
   }
 }
 
-/** Methods of a store may use private members, so that they are called on the store itself. */
-function unmigrated(store: Store): Store {
+/** The store with another `migrate`. Methods of a store may use private members, so that they are called on the store itself. */
+export function withMigrate(store: Store, migrate: Store['migrate']): Store {
   return new Proxy(store, {
     get(target, name) {
-      if (name === 'migrate') return async () => ({ from: 0, to: 0 })
+      if (name === 'migrate') return migrate
       const member: unknown = Reflect.get(target, name, target)
       return typeof member === 'function' ? (member as (...args: unknown[]) => unknown).bind(target) : member
     },

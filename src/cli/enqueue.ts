@@ -4,7 +4,7 @@ import type { Duration } from '../duration.js'
 import type { OnDuplicate } from '../idempotency.js'
 import type { NamedEnqueueOptions } from '../producer.js'
 import { jobtable } from '../queue.js'
-import { databaseExists, makeStore, shownName } from './database.js'
+import { databaseExists, makeStore, shownName, withMigrate } from './database.js'
 import { EXIT, messageOf, usageError } from './failure.js'
 import { clean } from './format.js'
 import { duration, each, keyPart, ON_DUPLICATE, time, wholeNumber } from './options.js'
@@ -53,11 +53,18 @@ Examples:
         const enqueueOptions = toOptions(options)
         const store = makeStore(session)
         const isNew = !databaseExists(store.name)
-        const queue = jobtable(session.url, { store })
+        let madeTables = false
+        const noting = withMigrate(store, async () => {
+          const migrated = await store.migrate()
+          madeTables = migrated.from === 0
+          return migrated
+        })
+        const queue = jobtable(session.url, { store: noting })
         try {
           const { job, duplicate } = await queue.enqueue(type, value, enqueueOptions)
-          // A mistyped path would otherwise swallow jobs in silence.
+          // A mistyped path or schema would otherwise swallow jobs in silence.
           if (isNew) session.note(`made the new database ${shownName(store.name)}`)
+          else if (madeTables) session.note(`made the tables, which were not there yet, in ${shownName(store.name)}`)
           if (session.json) session.printJson({ id: job.id, type: job.type, queue: job.queue, status: job.status, duplicate })
           else session.print(duplicate ? `${job.id} (a duplicate: that job is there already, ${job.status})\n` : `${job.id}\n`)
           return EXIT.ok

@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { createRequire } from 'node:module'
 import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { schemaOf } from '../open-store.js'
 import { databaseExists, makeStore, shownName } from './database.js'
 import { CliError, EXIT, usageError } from './failure.js'
 import type { On, Session } from './session.js'
@@ -37,8 +38,19 @@ export function addMigrate(program: Command, on: On): void {
     .description(
       'Bring the tables and indexes up to this version of jobtable, or make them. Safe to run from any number of processes at once.',
     )
+    .option('--print', 'print the SQL that makes the tables in an empty database, and connect to none')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  jobtable migrate\n  jobtable migrate --print --db postgres:// --schema jobtable > jobtable.sql\n',
+    )
     .action(
-      on(async (session) => {
+      on(async (session, { print = false }: { print?: boolean }) => {
+        if (print) {
+          const sql = schemaOf(session.url)
+          if (session.json) session.printJson({ sql })
+          else session.print(sql)
+          return EXIT.ok
+        }
         const { database, from, to, indexes } = await migrate(session)
         if (session.json) session.printJson({ database, from, to, indexes })
         else {
@@ -72,13 +84,20 @@ async function migrate(
 }
 
 function nextSteps(session: Session, module: string | undefined): string {
-  const db = session.db === undefined ? '' : ` --db ${shownName(session.db)}`
+  const db = [
+    session.db === undefined ? '' : ` --db ${inShell(shownName(session.db))}`,
+    session.schema === undefined ? '' : ` --schema ${inShell(session.schema)}`,
+  ].join('')
   const work = `  npx jobtable work ${module ?? 'jobs.mjs'}${db}`
   if (module === undefined) {
     return `\nNext: define a job type in a module that exports its queue (\`jobtable init --example\` writes one), and run its jobs:\n${work}\n`
   }
   const install = hasZod() ? '' : '  npm install zod\n'
   return `\nNext:\n${install}${work}\n\nand in another terminal:\n  npx jobtable enqueue hello '{"name":"Ada"}'${db}\n`
+}
+
+function inShell(text: string): string {
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
 function hasZod(): boolean {

@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
 import type { Duration } from '../duration.js'
+import type { FileStore } from '../files.js'
 import type { Queue } from '../queue.js'
 import { confirm } from './confirm.js'
-import { shownName, withQueue } from './database.js'
+import { hasFilesBeside, shownName, withQueue } from './database.js'
 import { EXIT } from './failure.js'
 import { plural } from './format.js'
 import { loadQueue } from './load.js'
@@ -17,6 +18,9 @@ interface PruneOptions {
   yes?: boolean
 }
 
+/** Of the files that were left, so many are named; --json has all. */
+const MOST_NAMED = 20
+
 export function addPrune(program: Command, on: On): void {
   program
     .command('prune')
@@ -29,8 +33,8 @@ export function addPrune(program: Command, on: On): void {
     .addHelpText(
       'after',
       `
-Without --module, files are looked for in the folder beside the database file. A product that keeps them elsewhere, or
-that has a retention of its own, should name its module.
+Without --module, files are looked for in the folder beside the database file, and on PostgreSQL left where they are. A
+product that keeps them elsewhere, or that has a retention of its own, should name its module.
 
 Examples:
   jobtable prune --module jobs.mjs --yes
@@ -42,7 +46,12 @@ Examples:
         const { succeeded, failed, canceled, module, yes = false } = options
         if (module === undefined) {
           const rule = `succeeded ${succeeded} ago, failed ${failed} ago, canceled ${canceled} ago`
-          return withQueue(session, { retention: { succeeded, failed, canceled } }, (queue) => prune(session, queue, rule, yes))
+          const left: string[] = []
+          return withQueue(
+            session,
+            (name) => ({ retention: { succeeded, failed, canceled }, ...(!hasFilesBeside(name) && { files: leftAlone(left) }) }),
+            (queue) => prune(session, queue, rule, yes, left),
+          )
         }
         const queue = await loadQueue(session, module)
         try {
@@ -54,7 +63,13 @@ Examples:
     )
 }
 
-async function prune(session: Session, queue: Queue, rule: string, yes: boolean): Promise<number> {
+/** Stands for a file store that only the product knows. */
+function leftAlone(left: string[]): FileStore {
+  const unknown = (): Promise<never> => Promise.reject(new Error('only the module of the product knows where its files are'))
+  return { write: unknown, read: unknown, exists: unknown, delete: async (key) => void left.push(key) }
+}
+
+async function prune(session: Session, queue: Queue, rule: string, yes: boolean, left: readonly string[] = []): Promise<number> {
   const question = `Delete for good the jobs of ${shownName(queue.name)} that have ended: ${rule}?`
   const answer = yes ? 'yes' : await confirm(session, question)
   if (answer !== 'yes') {
@@ -62,7 +77,11 @@ async function prune(session: Session, queue: Queue, rule: string, yes: boolean)
     return EXIT.failed
   }
   const pruned = await queue.prune()
-  if (session.json) session.printJson({ pruned })
+  if (session.json) session.printJson(left.length > 0 ? { pruned, filesLeft: left } : { pruned })
   else session.print(`${plural(pruned, 'job was', 'jobs were')} deleted\n`)
+  if (left.length > 0)
+    session.note(
+      `${plural(left.length, 'file')} of them ${left.length === 1 ? 'was' : 'were'} left where only the product finds them; name its module with --module next time: ${left.slice(0, MOST_NAMED).join(', ')}${left.length > MOST_NAMED ? ', ...' : ''}`,
+    )
   return EXIT.ok
 }

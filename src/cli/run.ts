@@ -44,7 +44,11 @@ function createProgram(io: Io, ended: (exitCode: number) => void): Command {
   const program = new Command('jobtable')
     .description('Looks after the jobs of a jobtable database, and runs them.')
     .version(version(), '-V, --version', 'print the version')
-    .option('--db <url-or-path>', 'the database, such as app.db or sqlite:app.db (default: JOBTABLE_URL, else jobtable.db)')
+    .option(
+      '--db <url-or-path>',
+      'the database, such as app.db, sqlite:app.db or postgres://user@host/database (default: JOBTABLE_URL, else jobtable.db)',
+    )
+    .option('--schema <name>', 'the schema of the tables in PostgreSQL (default: the ?schema= of the URL, else public)')
     .option('--json', 'print one JSON document in place of text for people')
     .option('--verbose', 'print the stack of an error too (so does the variable DEBUG)')
     .helpOption('-h, --help', 'print this help')

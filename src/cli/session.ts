@@ -2,10 +2,11 @@
 import type { Command } from 'commander'
 import { colored, type Layout } from './format.js'
 import type { Io } from './io.js'
-import { toUrl } from './database.js'
+import { inSchema, toUrl } from './database.js'
 
 export interface Globals {
   db?: string
+  schema?: string
   json?: boolean
   verbose?: boolean
 }
@@ -15,6 +16,8 @@ export interface Session {
   readonly url: string
   /** The value of `--db`, if it was given. */
   readonly db: string | undefined
+  /** The value of `--schema`, if it was given. */
+  readonly schema: string | undefined
   readonly json: boolean
   readonly verbose: boolean
   readonly layout: Layout
@@ -28,16 +31,20 @@ export interface Session {
 }
 
 const DEFAULT_URL = 'sqlite:jobtable.db'
+/** A schema is asked for and no database is named: the one of PGHOST and its like. */
+const DEFAULT_WITH_SCHEMA = 'postgres:///'
 
 export function openSession(io: Io, command: Command): Session {
-  const { db, json = false, verbose = false } = command.optsWithGlobals<Globals>()
+  const { db, schema, json = false, verbose = false } = command.optsWithGlobals<Globals>()
   const { stdout, stderr, env } = io
   const color = stdout.isTTY === true && (stdout.hasColors?.() ?? false)
-  const fromEnv = env['JOBTABLE_URL']
+  const named = db ?? (env['JOBTABLE_URL'] || undefined)
+  const url = named === undefined ? (schema === undefined ? DEFAULT_URL : DEFAULT_WITH_SCHEMA) : toUrl(named)
   return {
     io,
-    url: db !== undefined ? toUrl(db) : fromEnv ? toUrl(fromEnv) : DEFAULT_URL,
+    url: schema === undefined ? url : inSchema(url, schema),
     db,
+    schema,
     json,
     verbose: isVerbose(verbose, env),
     layout: { color, width: stdout.isTTY ? stdout.columns : undefined },

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { PassThrough } from 'node:stream'
 import { afterAll } from 'vitest'
+import { groupBy } from '../../src/cli/group.js'
 import type { Io } from '../../src/cli/io.js'
 import { run } from '../../src/cli/run.js'
 import { openDriver } from '../../src/stores/sqlite/driver.js'
@@ -83,6 +84,59 @@ export function sql(file: string, ...statements: string[]): unknown[][] {
   } finally {
     driver.close()
   }
+}
+
+export type Columns = Readonly<Record<string, string | number | null>>
+
+/** A database to point the command line at, and what any SQL client can do to it. */
+export interface Place {
+  /** The options that name it. */
+  db: readonly string[]
+  /** What the command line calls it. */
+  name: string
+  /** Times come as milliseconds since 1970, JSON as text. */
+  sql(statement: string): Promise<unknown[][]>
+  /** Times are milliseconds since 1970, JSON is text. */
+  insert(table: 'jobs' | 'job_events' | 'job_workers', ...rows: Columns[]): Promise<void>
+}
+
+export async function sqlitePlace(): Promise<Place> {
+  const file = join(temporaryFolder(), 'app.db')
+  return {
+    db: ['--db', file],
+    name: `sqlite:${file}`,
+    sql: async (statement) => sql(file, statement),
+    insert: async (table, ...rows) => void sql(file, ...insertions(table, rows, (_, value) => literal(value))),
+  }
+}
+
+export function literal(value: string | number | null): string {
+  return typeof value === 'string' ? `'${value.replaceAll("'", "''")}'` : String(value)
+}
+
+/** One statement for each shape of rows. */
+export function insertions(
+  table: string,
+  rows: readonly Columns[],
+  write: (column: string, value: string | number | null) => string,
+): string[] {
+  const shapes = groupBy(rows, (row) => Object.keys(row).join(', '))
+  return [...shapes].map(([columns, alike]) => {
+    const values = alike.map(
+      (row) =>
+        `(${Object.entries(row)
+          .map(([column, value]) => write(column, value))
+          .join(', ')})`,
+    )
+    return `INSERT INTO ${table} (${columns}) VALUES ${values.join(', ')}`
+  })
+}
+
+/** What some tests put into jobs and URLs, and no command may print. */
+export const SECRETS = /hunter2|sk_live_x1|abc123|pw42/
+
+export function job(id: string, columns: Columns): Columns {
+  return { id, type: 'mail', payload: '{}', status: 'pending', ...columns }
 }
 
 export interface Running {

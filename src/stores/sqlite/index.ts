@@ -1,1 +1,2 @@
 export { sqliteStore, type SqliteStoreOptions } from './store.js'
+export { sqliteSchema } from './schema.js'

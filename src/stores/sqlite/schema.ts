@@ -125,13 +125,26 @@ export const INDEXES: Readonly<Record<string, string>> = {
 
 const TABLES = ['jobs', 'job_events', 'job_workers'] as const
 
+const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS jobtable_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`
+
+/** What `migrate` does to an empty database, as a script for people who apply it themselves. */
+export function sqliteSchema(): string {
+  const now = `CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)`
+  const migrations = MIGRATIONS.flatMap((sql, i) => [
+    sql.trim().replace(/;$/, ''),
+    `INSERT INTO jobtable_migrations (version, applied_at) VALUES (${i + 1}, ${now})`,
+  ])
+  const all = ['BEGIN IMMEDIATE', MIGRATIONS_TABLE, ...migrations, ...Object.values(INDEXES), 'COMMIT']
+  return all.map((sql) => `${sql};\n`).join('\n')
+}
+
 export async function migrate(database: Database): Promise<{ from: number; to: number }> {
   return database.writeUnchecked((sql, exec) => {
     const from = installedVersion(sql)
     if (from > SCHEMA_VERSION) throw tooNew(database.path, from)
     if (from === 0) refuseForeignTables(sql, database.path)
     if (from < SCHEMA_VERSION) {
-      exec(`CREATE TABLE IF NOT EXISTS jobtable_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`)
+      exec(MIGRATIONS_TABLE)
       for (let version = from + 1; version <= SCHEMA_VERSION; version++) {
         exec(MIGRATIONS[version - 1]!)
         sql.run(`INSERT INTO jobtable_migrations (version, applied_at) VALUES (?, ?)`, version, sql.now)
