@@ -16,8 +16,8 @@ export interface PgPool {
 export interface PgClient {
   query(query: string | PgQuery): Promise<{ rows: unknown[][] }>
   release(destroy?: boolean): void
-  on(event: string, listener: (argument: never) => void): unknown
-  off(event: string, listener: (argument: never) => void): unknown
+  on(event: string, listener: (argument: unknown) => void): unknown
+  off(event: string, listener: (argument: unknown) => void): unknown
   /** Lets the process end while the connection is open. */
   unref?(): void
 }

@@ -1,41 +1,61 @@
 /** The doctor's questions. Reads only, and what any role may read. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Finding } from '../../store.js'
 import type { Values, Work } from '../../transactions/transaction.js'
 import type { Database } from './database.js'
-import type { Text } from './dialect.js'
-import { installed, INDEXES, SCHEMA_VERSION } from './schema.js'
+import { quoteName, type Text } from './dialect.js'
+import { installed, INDEXES, SCHEMA_VERSION, type Installed } from './schema.js'
 import type { Watcher } from './watch.js'
 
-const OLD_SNAPSHOT_S = 60
-const MANY_DEAD = 100_000
+/** From where on something is worth a finding. Tests have their own. */
+const LIMITS = {
+  /** How long a transaction may hold its snapshot. Seconds. */
+  snapshotS: 60,
+  /** The same where only the age in transactions is known. */
+  snapshotAge: 100_000,
+  deadRows: 100_000,
+  indexBytes: 64 * 1024 * 1024,
+}
+type Limits = typeof LIMITS
+
 /** An index entry of jobs_claimable has about this many bytes. */
 const CLAIMABLE_ENTRY_BYTES = 120
-const BLOATED_BYTES = 64 * 1024 * 1024
+/** To get a connection, and to find out whether notifications come through it. Milliseconds. */
+const LISTENS_WITHIN_MS = 5_000
 
-export async function inspect(database: Database, watcher: Watcher): Promise<Finding[]> {
+export async function inspect(database: Database, watcher: Watcher, limits: Partial<Limits> = {}): Promise<Finding[]> {
   const { text, schema } = database.dialect
+  const limit = { ...LIMITS, ...limits }
   const work = function* (): Work<Finding[]> {
     const state = yield* installed(text, schema)
     const findings = [schemaFinding(state.version, state.worksWith)]
     if (state.version === 0 || state.worksWith > SCHEMA_VERSION) return findings
-    findings.push(...indexFindings(text, state.missingIndexes))
+    findings.push(...indexFindings(text, state))
     findings.push(...(yield* settings(text)))
-    findings.push(...(yield* snapshots(text)))
-    findings.push(...(yield* deadRows(text, schema)))
-    findings.push(...(yield* bloat(text)))
+    findings.push(...(yield* snapshots(text, limit)))
+    findings.push(...(yield* deadRows(text, schema, limit)))
+    findings.push(...(yield* bloat(text, limit)))
     findings.push(...(yield* leftovers(text)))
     return findings
   }
   const findings = await database.run(work, { much: true })
-  if (watcher.mode === 'deaf') {
-    findings.push({
-      level: 'warning',
-      code: 'listen',
-      message:
-        'notifications do not get through, as behind a pooler in transaction mode: changes are polled for; give workers a direct connection to wake at once',
-    })
-  }
-  return findings
+  return findings.length === 1 ? findings : [...findings, await hearing(database, watcher)]
+}
+
+/** How changes are heard is known only while somebody watches. */
+async function hearing(database: Database, watcher: Watcher): Promise<Finding> {
+  const only = (await database.size()) === 1
+  const stop = watcher.add(() => {})
+  const until = performance.now() + LISTENS_WITHIN_MS
+  while (watcher.mode === 'away' && performance.now() < until) await sleep(20)
+  const { mode } = watcher
+  stop()
+  if (mode === 'listening') return { level: 'ok', code: 'listen', message: 'changes are told at once, by LISTEN and NOTIFY' }
+  const why =
+    mode === 'deaf' && !only
+      ? 'notifications do not get through, as behind a pooler in transaction mode: changes are polled for; give workers a direct connection, or one in session mode, to wake at once'
+      : 'there is no connection to hear notifications on: changes are polled for; let the pool have one more'
+  return { level: 'warning', code: 'listen', message: why }
 }
 
 function schemaFinding(version: number, worksWith: number): Finding {
@@ -59,28 +79,43 @@ function schemaFinding(version: number, worksWith: number): Finding {
   return { level: 'ok', code: 'schema', message: `the tables are at version ${version}` }
 }
 
-function indexFindings(text: Text, missing: readonly string[]): Finding[] {
-  if (missing.length === 0) return [{ level: 'ok', code: 'indexes', message: 'every index is there and valid' }]
-  return missing.map((name) => ({
-    level: 'error',
-    code: 'index_missing',
-    message: `the index ${name} is missing or invalid: drop what is left of it and run \`jobtable migrate\`, which locks the table while it builds it, or ${text(INDEXES[name]!).replace('INDEX', 'INDEX CONCURRENTLY')}`,
-  }))
+function indexFindings(text: Text, { missingIndexes, invalidIndexes }: Installed): Finding[] {
+  const findings: Finding[] = [
+    ...missingIndexes.map((name) => ({
+      level: 'error' as const,
+      code: 'index_missing',
+      message: `the index ${name} is missing: run \`jobtable migrate\`, which locks the table while it builds it, or ${concurrently(text(INDEXES[name]!))}`,
+    })),
+    ...invalidIndexes.map((name) => ({
+      level: 'error' as const,
+      code: 'index_invalid',
+      message: `the index ${name} is not valid; unless it is being built at this moment, REINDEX INDEX CONCURRENTLY ${text('{schema}')}.${name}`,
+    })),
+  ]
+  return findings.length > 0 ? findings : [{ level: 'ok', code: 'indexes', message: 'every index is there and valid' }]
+}
+
+function concurrently(create: string): string {
+  return create.replace('INDEX', 'INDEX CONCURRENTLY')
 }
 
 function* settings(text: Text): Work<Finding[]> {
   const [row] = yield {
     sql: text(`SELECT current_setting('server_version_num')::int, current_setting('server_version'),
-      current_setting('synchronous_commit'), current_setting('fsync'), current_setting('autovacuum'), pg_is_in_recovery()`),
-    params: [],
+      current_setting('synchronous_commit'), current_setting('fsync'), current_setting('autovacuum'), pg_is_in_recovery(),
+      (SELECT string_agg(relname, ' and ') FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'
+        AND relname IN ('jobs', 'job_events', 'job_workers')
+        AND reloptions && '{autovacuum_enabled=off,autovacuum_enabled=false,autovacuum_enabled=no,autovacuum_enabled=0}')`),
+    params: [text('{schema}')],
   }
-  const [number, version, synchronousCommit, fsync, autovacuum, inRecovery] = row as [
+  const [number, version, synchronousCommit, fsync, autovacuum, inRecovery, notVacuumed] = row as [
     number,
     string,
     string,
     string,
     string,
     boolean,
+    string | null,
   ]
   const findings: Finding[] = [{ level: 'ok', code: 'server', message: `PostgreSQL ${version}` }]
   if (number < 150_000)
@@ -107,44 +142,74 @@ function* settings(text: Text): Work<Finding[]> {
       code: 'autovacuum',
       message: 'autovacuum is off: dead rows pile up and the table grows without end; turn it on',
     })
+  } else if (notVacuumed !== null) {
+    findings.push({
+      level: 'error',
+      code: 'autovacuum',
+      message: `autovacuum is off for ${notVacuumed}: dead rows pile up and the table grows without end; ALTER TABLE ... RESET (autovacuum_enabled)`,
+    })
   }
   return findings
 }
 
-/** Whatever holds a snapshot keeps every row that was dead since from being removed, in all tables. */
-function* snapshots(text: Text): Work<Finding[]> {
-  const rows = yield {
-    sql: text(`SELECT * FROM (
-        SELECT format('process %s (%s, %s)', pid, coalesce(nullif(application_name, ''), backend_type), coalesce(state, 'unknown')),
-          date_part('epoch', now() - coalesce(xact_start, query_start, backend_start)) AS seconds,
-          format('end it, or SELECT pg_terminate_backend(%s)', pid)
-        FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()
-        UNION ALL
-        SELECT format('the prepared transaction %s', gid), date_part('epoch', now() - prepared), format('ROLLBACK PREPARED %L', gid)
-        FROM pg_prepared_xacts
-        UNION ALL
-        SELECT format('the replication slot %s (%s)', slot_name, CASE WHEN active THEN 'active' ELSE 'inactive' END),
-          CASE WHEN active THEN 0 ELSE NULL END, format('drop it if nobody needs it: SELECT pg_drop_replication_slot(%L)', slot_name)
-        FROM pg_replication_slots WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
-      ) AS holder (name, seconds, todo)
-      WHERE seconds IS NULL OR seconds > ${OLD_SNAPSHOT_S} ORDER BY seconds DESC NULLS FIRST LIMIT 5`),
-    params: [],
-  }
-  if (rows.length === 0) return [{ level: 'ok', code: 'snapshots', message: 'nothing holds an old snapshot' }]
-  return rows.map(([name, seconds, todo]) => ({
-    level: 'warning',
-    code: 'old_snapshot',
-    message: `${String(name)} holds a snapshot${seconds === null ? '' : ` for ${Math.round(seconds as number)} s`}, so that no dead row can be removed: ${String(todo)}`,
-  }))
+/**
+ * Whatever holds a snapshot, or is a transaction that has written, keeps every row that was dead since from being removed: in the
+ * tables of its own database, and as a standby's feedback in those of all. What vacuums does not count. A standby's queries show
+ * only how many transactions ago they began, and a replication slot may outlive its user.
+ */
+const SNAPSHOTS = `
+SELECT * FROM (
+  SELECT format('process %s (%s, %s)', pid, coalesce(nullif(application_name, ''), backend_type), coalesce(state, 'unknown')),
+    date_part('epoch', clock_timestamp() - xact_start), NULL::int,
+    format('end its transaction, or SELECT pg_terminate_backend(%s)', pid)
+  FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid() AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
+    AND backend_type <> 'autovacuum worker' AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+    AND xact_start <= clock_timestamp() - make_interval(secs => $1)
+  UNION ALL
+  SELECT format('the prepared transaction %L', gid), date_part('epoch', clock_timestamp() - prepared), NULL,
+    format('COMMIT PREPARED %L, or ROLLBACK PREPARED %L', gid, gid)
+  FROM pg_prepared_xacts WHERE database = current_database() AND prepared <= clock_timestamp() - make_interval(secs => $1)
+  UNION ALL
+  SELECT format('a standby (process %s, %s)', pid, application_name), NULL, age(backend_xmin),
+    'end the long query there, or turn its hot_standby_feedback off'
+  FROM pg_stat_activity WHERE backend_type = 'walsender' AND age(backend_xmin) > $2::int
+  UNION ALL
+  SELECT format('the %s replication slot %s', CASE WHEN active THEN 'active' ELSE 'unused' END, slot_name), NULL, age(xmin),
+    CASE WHEN active THEN 'end the long query on its standby, or turn hot_standby_feedback off there'
+      ELSE format('drop it if nobody needs it: SELECT pg_drop_replication_slot(%L)', slot_name) END
+  FROM pg_replication_slots WHERE age(xmin) > CASE WHEN active THEN $2::int ELSE 0 END
+) AS holder (name, seconds, age, todo)
+ORDER BY seconds DESC NULLS LAST, age DESC LIMIT 5`
+
+/** The sessions of other roles say nothing to a role that may not read statistics. */
+const HIDDEN = `
+SELECT count(*)::int, current_user::text FROM pg_stat_activity
+WHERE datname = current_database() AND query = '<insufficient privilege>'`
+
+function* snapshots(text: Text, { snapshotS, snapshotAge }: Limits): Work<Finding[]> {
+  const rows = yield { sql: text(SNAPSHOTS), params: [snapshotS, snapshotAge] }
+  const findings = rows.map(([name, seconds, age, todo]): Finding => {
+    const since = seconds === null ? `of ${String(age)} transactions ago` : `for ${Math.round(seconds as number)} s`
+    const message = `${String(name)} holds a snapshot ${since}, so that no row that died since can be removed: ${String(todo)}`
+    return { level: 'warning', code: 'old_snapshot', message }
+  })
+  if (findings.length > 0) return findings
+  const [[hidden, role]] = (yield { sql: text(HIDDEN), params: [] }) as unknown as [[number, string]]
+  const message =
+    hidden === 0
+      ? 'nothing holds an old snapshot'
+      : `nothing that this role sees holds an old snapshot; ${hidden} ${hidden === 1 ? 'session is' : 'sessions are'} hidden from it: GRANT pg_read_all_stats TO ${quoteName(role)}`
+  return [{ level: 'ok', code: 'snapshots', message }]
 }
 
-function* deadRows(text: Text, schema: string): Work<Finding[]> {
+function* deadRows(text: Text, schema: string, { deadRows: most }: Limits): Work<Finding[]> {
   const rows = yield {
     sql: text(`SELECT relname::text, n_live_tup::float8, n_dead_tup::float8, last_autovacuum IS NULL AND last_vacuum IS NULL
       FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('jobs', 'job_events', 'job_workers') ORDER BY relname`),
     params: [schema],
   }
-  const bad = (rows as [string, number, number, boolean][]).filter(([, live, dead]) => dead > MANY_DEAD && dead > live / 2)
+  const bad = (rows as [string, number, number, boolean][]).filter(([, live, dead]) => dead > most && dead > live / 2)
   if (bad.length === 0) return [{ level: 'ok', code: 'dead_rows', message: 'few dead rows' }]
   return bad.map(([name, live, dead, never]) => ({
     level: 'warning',
@@ -154,14 +219,14 @@ function* deadRows(text: Text, schema: string): Work<Finding[]> {
 }
 
 /** The index that claims read holds waiting jobs only: when it is much larger than they are, it is made of what is dead or empty. */
-function* bloat(text: Text): Work<Finding[]> {
+function* bloat(text: Text, { indexBytes }: Limits): Work<Finding[]> {
   const rows = yield {
     sql: text(`SELECT pg_relation_size(to_regclass($1))::float8,
       (SELECT count(*) FROM {jobs} WHERE status IN ('pending', 'retrying'))::float8, pg_total_relation_size(to_regclass($2))::float8`),
     params: [text('{schema}.jobs_claimable'), text('{jobs}')],
   }
   const [bytes, waiting, total] = rows[0] as [number, number, number]
-  if (bytes > BLOATED_BYTES && bytes > 4 * waiting * CLAIMABLE_ENTRY_BYTES) {
+  if (bytes > indexBytes && bytes > 4 * waiting * CLAIMABLE_ENTRY_BYTES) {
     return [
       {
         level: 'warning',

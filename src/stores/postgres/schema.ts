@@ -154,27 +154,33 @@ export const INDEXES: Readonly<Record<string, string>> = {
 
 const TABLES = ['jobs', 'job_events', 'job_workers'] as const
 
-interface Installed {
+export interface Installed {
   /** 0 when jobtable has not been here. */
   version: number
   /** The oldest version that a jobtable may know and still work on these tables. */
   worksWith: number
   missingIndexes: string[]
+  /** Those that are there, and of no use yet, or no more: whoever builds one without locks makes it so, or has been broken off. */
+  invalidIndexes: string[]
 }
 
 /** Reads only what any role may read. */
 export function* installed(text: Text, schema: string): Work<Installed> {
   const [found] = yield {
     sql: text(`SELECT to_regclass($1) IS NOT NULL, coalesce((
-      SELECT json_agg(pg_class.relname)::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
-      JOIN pg_index ON pg_index.indexrelid = pg_class.oid WHERE pg_namespace.nspname = $2 AND pg_index.indisvalid), '[]')`),
+      SELECT json_object_agg(pg_class.relname, pg_index.indisvalid)::text FROM pg_class
+      JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+      JOIN pg_index ON pg_index.indexrelid = pg_class.oid WHERE pg_namespace.nspname = $2), '{}')`),
     params: [text('{migrations}'), schema],
   }
-  const present = new Set(JSON.parse(found![1] as string) as string[])
-  const missingIndexes = Object.keys(INDEXES).filter((name) => !present.has(name))
-  if (found![0] !== true) return { version: 0, worksWith: 0, missingIndexes }
+  const valid = JSON.parse(found![1] as string) as Record<string, boolean>
+  const indexes = {
+    missingIndexes: Object.keys(INDEXES).filter((name) => valid[name] === undefined),
+    invalidIndexes: Object.keys(INDEXES).filter((name) => valid[name] === false),
+  }
+  if (found![0] !== true) return { version: 0, worksWith: 0, ...indexes }
   const rows = yield { sql: text(`SELECT version, works_with FROM {migrations} ORDER BY version DESC LIMIT 1`), params: [] }
-  return { version: (rows[0]?.[0] ?? 0) as number, worksWith: (rows[0]?.[1] ?? 0) as number, missingIndexes }
+  return { version: (rows[0]?.[0] ?? 0) as number, worksWith: (rows[0]?.[1] ?? 0) as number, ...indexes }
 }
 
 /** Throws when the tables are newer than what this jobtable can work on. */
@@ -217,7 +223,11 @@ function* refuseForeignTables(text: Text, schema: string): Work<void> {
 }
 
 /** Statement by statement. */
-function changes(text: Text, schema: string, { version, missingIndexes }: Installed): string[] {
+function changes(
+  text: Text,
+  schema: string,
+  { version, missingIndexes }: Pick<Installed, 'version' | 'missingIndexes'>,
+): string[] {
   const statements: string[] = []
   if (version < SCHEMA_VERSION) {
     if (version === 0) {
@@ -240,6 +250,6 @@ function changes(text: Text, schema: string, { version, missingIndexes }: Instal
 
 /** Everything that an empty database needs, for people who apply it themselves. */
 export function migrationScript(text: Text, schema: string): string {
-  const all = changes(text, schema, { version: 0, worksWith: 0, missingIndexes: Object.keys(INDEXES) })
+  const all = changes(text, schema, { version: 0, missingIndexes: Object.keys(INDEXES) })
   return ['BEGIN', ...all.map((sql) => sql.trim().replace(/;$/, '')), 'COMMIT'].map((sql) => `${sql};\n`).join('\n')
 }

@@ -191,7 +191,8 @@ export class Watcher {
     const lost = (): void => connection.close()
     const probe = `probe ${randomUUID()}`
     const heard = signal()
-    const onNotification = ({ payload }: { payload?: string }): void => {
+    const onNotification = (message: unknown): void => {
+      const { payload } = message as { payload?: string }
       if (payload === probe) heard.resolve()
       else if (payload !== undefined) this.#hear(payload)
     }
