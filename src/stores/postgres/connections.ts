@@ -8,6 +8,7 @@ export interface PgPool {
   connect(): Promise<PgClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'acquire', listener: (client: PgClient) => void): unknown
   readonly options?: { readonly max?: number }
   /** Of a pool of our own: all of its connections, those that are being connected too. */
   readonly _clients?: readonly PgClient[]

@@ -284,9 +284,17 @@ function cut(client: PgClient): void {
   connection?.stream?.destroy?.()
 }
 
-/** An idle connection that breaks leaves the pool by itself. */
+/**
+ * Whatever breaks, at whatever moment, is told by the next question and does not end the process. An idle connection leaves the pool
+ * by itself. One that is lent is listened to from the moment of its lending: the same packet may bring its readiness and its end.
+ */
 function survivingErrors(pool: PgPool): PgPool {
+  const heard = new WeakSet<PgClient>()
   pool.on('error', () => {})
+  pool.on('acquire', (client) => {
+    if (!heard.has(client)) client.on('error', () => {})
+    heard.add(client)
+  })
   return pool
 }
 
