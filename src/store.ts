@@ -253,7 +253,7 @@ export interface Store {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
 
-  /** Whether calls in flight at the same time are served side by side: then many settlements need not share a call with a claim. */
+  /** Whether it works elsewhere, while this process goes on: then a second claim is worth making while the first is on its way. */
   readonly parallel?: boolean
 
   /**

@@ -1,8 +1,8 @@
 /**
  * The claim loop: keeps the slots full and carries settlements to the store.
  *
- *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most. Where
- *             the store serves calls side by side, many settlements go beside the claim, in a call of their own.
+ *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight as a rule; a
+ *             second one where the store is elsewhere, and there is much to do: it serves the one while the jobs of the other run.
  *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
  *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
  *
@@ -27,8 +27,8 @@ const HAND_BACK_MS = 500
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
 const MOST_UNANSWERED = 1_000
-/** So many settlements are worth a call of their own. */
-const MANY_SETTLEMENTS = 100
+/** A second exchange is worth while it settles or claims so many. */
+const MANY = 100
 
 export interface LoopEnv {
   store: Store
@@ -68,9 +68,13 @@ export class ClaimLoop {
   #starts = 0
   #claiming = true
   #awake = true
-  #exchanging = false
-  /** Settlements are on their way in a call of their own: what ends meanwhile waits for the next. */
-  #settling = false
+  /** The last claim was answered in full: there may be more. */
+  #plenty = false
+  /** In flight. */
+  #exchanges = 0
+  #claimsInFlight = 0
+  /** Settlements are written one by one: what ends meanwhile waits. */
+  #settlingSingly = false
   #scheduled = false
   #closed = false
   #inFlight = 0
@@ -161,7 +165,7 @@ export class ClaimLoop {
   }
 
   #schedule(): void {
-    if (this.#closed || this.#scheduled || this.#exchanging || this.#paused) return
+    if (this.#closed || this.#scheduled || this.#paused) return
     this.#scheduled = true
     // After this turn of the event loop: what ends in it is settled together.
     setImmediate(() => {
@@ -171,44 +175,39 @@ export class ClaimLoop {
   }
 
   async #exchange(): Promise<void> {
-    if (this.#exchanging || this.#closed) return
-    if (this.#env.store.parallel && !this.#settling && this.#outbox.length >= MANY_SETTLEMENTS) void this.#settleApart()
+    if (this.#closed) return
     const limit = this.#limit()
-    if (limit === 0 && (this.#settling || this.#outbox.length === 0)) return this.#checkIdle()
-    const settlements = this.#settling ? [] : this.#takeOutbox()
-    this.#exchanging = true
+    const settling = this.#settlingSingly ? 0 : this.#outbox.length
+    if (limit === 0 && settling === 0) return this.#checkIdle()
+    if (this.#exchanges > 0 && !(this.#exchanges < this.#most && Math.max(limit, settling) >= MANY)) return
+    const settlements = settling > 0 ? this.#takeOutbox() : []
+    this.#exchanges++
+    this.#claimsInFlight += limit
     if (limit > 0) {
       this.#awake = false
       clearTimeout(this.#timer)
     }
+    // The second one, if it is worth while.
+    if (this.#most > 1) this.#schedule()
     const token = uuidv7()
     let answer: ClaimAnswer
     try {
       answer = await this.#call(settlements, limit, token)
     } catch (error) {
-      this.#exchanging = false
+      this.#exchanges--
+      this.#claimsInFlight -= limit
       if (limit > 0) this.#doubt(token)
       return this.#notSettled(settlements, error)
     }
-    this.#exchanging = false
+    this.#exchanges--
+    this.#claimsInFlight -= limit
     this.#inFlight -= settlements.length
     this.#accept(settlements, limit, answer)
   }
 
-  async #settleApart(): Promise<void> {
-    const settlements = this.#takeOutbox()
-    this.#settling = true
-    try {
-      const outcomes = await this.#env.store.settle(settlements)
-      this.#inFlight -= settlements.length
-      this.#settling = false
-      this.#answered()
-      settlements.forEach((settlement, i) => this.#env.settled(settlement, outcomes[i]!))
-      this.#schedule()
-    } catch (error) {
-      this.#settling = false
-      this.#notSettled(settlements, error)
-    }
+  /** So many exchanges may be in flight. */
+  get #most(): number {
+    return this.#env.store.parallel ? 2 : 1
   }
 
   #takeOutbox(): ClaimSettlement[] {
@@ -225,19 +224,19 @@ export class ClaimLoop {
 
   /** One of them cannot be written: it must not hold up the others, nor its job, which fails for it. */
   async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
-    this.#settling = true
+    this.#settlingSingly = true
     for (const [i, settlement] of settlements.entries()) {
       try {
         await this.#settleOne(settlement)
         this.#inFlight--
       } catch (error) {
-        this.#settling = false
+        this.#settlingSingly = false
         if (isOutage(error)) return this.#retryLater(settlements.slice(i), error)
         this.#inFlight--
         return this.#retryLater(settlements.slice(i + 1), error)
       }
     }
-    this.#settling = false
+    this.#settlingSingly = false
     this.#awake = true
     this.#schedule()
   }
@@ -275,8 +274,8 @@ export class ClaimLoop {
     if (!this.#claiming) this.#handBackWaiting()
     this.#startWaiting()
     // A full batch means that there may be more; a short one, that there is nothing due but what a wake-up will tell.
-    if (limit > 0 && answer.jobs.length === limit) this.#awake = true
-    else if (limit > 0) this.#sleep(answer.nextDueInMs)
+    if (limit > 0) this.#plenty = answer.jobs.length === limit
+    if (limit > 0 && !this.#plenty) this.#sleep(answer.nextDueInMs)
     this.#schedule()
   }
 
@@ -313,13 +312,15 @@ export class ClaimLoop {
 
   /** How many to claim now. */
   #limit(): number {
-    if (!this.#claiming || !this.#awake) return 0
+    if (!this.#claiming || !(this.#awake || this.#plenty)) return 0
     const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
     const most = this.#env.concurrency + prefetch
     // What has ended and is not written yet would run again after a crash: it is not to pile up.
-    const room = most - this.#running - this.#waiting.length - Math.max(0, this.unsettled - most)
+    const here = this.#running + this.#waiting.length + this.#claimsInFlight
+    const room = most - here - Math.max(0, this.unsettled - most)
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
-    return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, room)
+    const fair = this.#most === 1 ? room : Math.min(room, Math.max(this.#env.concurrency, Math.ceil(most / this.#most)))
+    return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, fair)
   }
 
   #startWaiting(): void {
@@ -350,7 +351,8 @@ export class ClaimLoop {
   }
 
   #checkIdle(): void {
-    if (this.#running > 0 || this.#waiting.length > 0 || this.unsettled > 0 || (this.#awake && this.#claiming)) return
+    if (this.#running > 0 || this.#waiting.length > 0 || this.unsettled > 0) return
+    if (this.#exchanges > 0 || ((this.#awake || this.#plenty) && this.#claiming)) return
     for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 }

@@ -17,11 +17,11 @@
  * A claim from here that comes short is followed by an exact one as soon as that is allowed, and says when that is.
  */
 import type { ClaimRequest, ClaimResult, JobRow, SettleOutcome, FencedSettlement } from '../../store.js'
-import type { Values, Work } from '../../transactions/transaction.js'
+import type { QueryParameter, Values, Work } from '../../transactions/transaction.js'
 import type { Text } from './dialect.js'
 import type { Place } from './places.js'
 import { moment, toHistory } from './row.js'
-import { outcomesOf, settlementsForSql, settleAll, settleSql, withoutRepetition } from './settle.js'
+import { HOLDS, outcomesOf, settlementsForSql, settleAll, settleSql, withoutRepetition } from './settle.js'
 
 /** The levels of the wanted queues ($4), found by one seek each. */
 const EVERY_LEVEL = `
@@ -39,18 +39,36 @@ level (queue, position, priority) AS (
   SELECT queue, priority, '-infinity'::timestamptz AS run_after FROM level ORDER BY position, priority
 )`
 
-/** The known levels, each with the place to start from: $4, $7 and $8, in order. */
-const KNOWN_LEVELS = `
+/** The known levels, each with the place to start from: $4 and the two last parameters, in order. */
+const knownLevels = (settling: boolean): string => `
 place AS MATERIALIZED (
   SELECT queue, priority, to_timestamp(run_after / 1000) AS run_after
-  FROM unnest($4::text[], $7::int[], $8::float8[]) AS known (queue, priority, run_after)
+  FROM unnest($4::text[], ${settling ? '$10::int[], $11' : '$6::int[], $7'}::float8[]) AS known (queue, priority, run_after)
 )`
 
-/** $1 worker, $2 token, $3 types, $5 limit, $6 settlements as JSON or null. */
-const claimSql = (levels: string): string => `
-WITH RECURSIVE ${levels},
-lease AS MATERIALIZED (SELECT 1 FROM {workers} WHERE id = $1 AND lease_until > {now}),
+/** Most settlements say no more than that the job is done: id ($7), token ($8) and limit of attempts ($9). Others as JSON ($6). */
+const SETTLING = `
 settled AS (${settleSql('$6')}),
+succeeded AS (
+  UPDATE {jobs} AS jobs
+  SET status = 'succeeded', result = NULL, max_attempts = coalesce(jobs.max_attempts, done.max_attempts), keep_for = 0,
+    finished_at = {now}, updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL
+  FROM unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
+  WHERE jobs.id = done.id AND ${HOLDS('done.token')}
+  RETURNING jobs.id
+),`
+
+/**
+ * A claim lost in a crash of the server is a job that is pending again, which its loss would have made it too: alone, it does not
+ * wait for the disk.
+ */
+const FLEETING = `set_config('synchronous_commit', 'off', true) AS fleeting`
+
+/** $1 worker, $2 token, $3 types, $5 limit. */
+const claimSql = (levels: string, settling: boolean): string => `
+WITH RECURSIVE ${levels},
+lease AS MATERIALIZED (SELECT 1 FROM {workers}${settling ? '' : `, ${FLEETING}`} WHERE id = $1 AND lease_until > {now}),
+${settling ? SETTLING : ''}
 candidate AS MATERIALIZED (
   SELECT due.tid
   FROM lease CROSS JOIN place CROSS JOIN LATERAL (
@@ -73,9 +91,7 @@ claimed AS (
 )
 SELECT 'claimed', NULL::boolean, NULL::float8, NULL::float8, claimed.* FROM claimed
 UNION ALL
-SELECT 'settled', NULL, NULL, NULL, id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM settled
-UNION ALL
+${settling ? `SELECT 'settled', NULL, NULL, NULL, id${', NULL'.repeat(16)} FROM settled UNION ALL` : ''}
 SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
   -- The head of what is not due yet, one seek for each level.
   CASE WHEN (SELECT count(*) FROM candidate) < $5::int THEN (
@@ -85,10 +101,13 @@ SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
       WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
         AND jobs.run_after > {now}
       ORDER BY jobs.run_after LIMIT 1) AS next) END,
-  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL`
+  -- Which of the many are done, unless all are.
+  ${settling ? `CASE WHEN (SELECT count(*) FROM succeeded) < cardinality($7::text[]) THEN (SELECT coalesce(json_agg(id), '[]')::text FROM succeeded) END` : 'NULL'}${', NULL'.repeat(16)}`
 
-const EXACT = claimSql(EVERY_LEVEL)
-const FROM_HERE = claimSql(KNOWN_LEVELS)
+const STATEMENTS = {
+  exact: { settling: claimSql(EVERY_LEVEL, true), fleeting: claimSql(EVERY_LEVEL, false) },
+  fromHere: { settling: claimSql(knownLevels(true), true), fleeting: claimSql(knownLevels(false), false) },
+}
 
 export type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
 
@@ -108,24 +127,23 @@ export function* claim(
   const before = needsTransaction(settlements) ? yield* settleAll(text, settlements) : undefined
   const together = before ? [] : settlements
   const { workerId, token, queues, types, limit } = request
-  const common = [
+  const params: QueryParameter[] = [
     workerId,
     token,
     array(types),
     array(places ? places.map(({ queue }) => queue) : queues),
     Math.max(0, limit),
-    together.length > 0 ? settlementsForSql(together) : null,
   ]
-  const rows = yield places
-    ? {
-        hot: true,
-        sql: text(FROM_HERE),
-        params: [...common, array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter))],
-      }
-    : { hot: true, sql: text(EXACT), params: common }
-  const settledIds = new Set(rows.filter(([kind]) => kind === 'settled').map((values) => values[4] as string))
+  const done = together.filter(isPlainSuccess)
+  if (together.length > 0) params.push(...settlementParams(together, done))
+  if (places) params.push(array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter)))
+  const sql = STATEMENTS[places ? 'fromHere' : 'exact'][together.length > 0 ? 'settling' : 'fleeting']
+  const rows = yield { hot: true, sql: text(sql), params }
   const answer = rows.find(([kind]) => kind === 'answer')!
   const now = moment(answer[2])
+  const settledIds = new Set(rows.filter(([kind]) => kind === 'settled').map((values) => values[4] as string))
+  const doneIds = answer[4] === null ? done.map(({ id }) => id) : (JSON.parse(answer[4] as string) as string[])
+  for (const id of doneIds) settledIds.add(id)
   const jobs = rows.filter(([kind]) => kind === 'claimed').map((values) => claimedRow(values, now, request))
   jobs.sort(inOrderOf(queues))
   return {
@@ -136,9 +154,30 @@ export function* claim(
   }
 }
 
+function isPlainSuccess({ settlement, keepForMs, token }: FencedSettlement): boolean {
+  return settlement.status === 'succeeded' && settlement.result === null && keepForMs === null && token !== null
+}
+
+function settlementParams(all: readonly FencedSettlement[], done: readonly FencedSettlement[]): QueryParameter[] {
+  const others = done.length === all.length ? [] : all.filter((settlement) => !isPlainSuccess(settlement))
+  return [
+    others.length > 0 ? settlementsForSql(others) : null,
+    array(done.map(({ id }) => id)),
+    array(done.map(({ token }) => token!)),
+    array(done.map(({ maxAttempts }) => maxAttempts)),
+  ]
+}
+
+/** What needs no quotes in an array; the word null would be no text. */
+const BARE = /^(?!null$)[\w-]+$/i
+
 /** An array in PostgreSQL's own notation, of texts or numbers. */
 export function array(values: readonly (string | number)[]): string {
-  return `{${values.map((value) => (typeof value === 'number' ? value : `"${value.replaceAll(/["\\]/g, '\\$&')}"`)).join(',')}}`
+  return `{${values.map((value) => (typeof value === 'number' || BARE.test(value) ? value : quotedItem(value))).join(',')}}`
+}
+
+function quotedItem(value: string): string {
+  return `"${value.replaceAll(/["\\]/g, '\\$&')}"`
 }
 
 /** Rows come back in no order. Ids are compared as the index does, by their bytes. */

@@ -25,6 +25,11 @@ export interface RunOptions {
   transaction?: boolean
   /** Reads much: in one transaction, planned for what is there, and with all the time that it takes. */
   much?: boolean
+  /**
+   * On one connection with all others of the kind, one after the other: what writes to the same pages gains nothing by being done
+   * side by side. For work whose statements each stand alone.
+   */
+  lane?: boolean
   /** How long to wait for each answer. Milliseconds. */
   answerMs?: number
 }
@@ -37,6 +42,12 @@ const MOST_TRIES = 10
 const PLANS_APART_MS = 10_000
 /** How long a closing store waits for the calls in flight. Milliseconds. */
 const LAST_ANSWERS_MS = 2_000
+
+interface Lane {
+  client: Promise<PgClient>
+  users: number
+  broken: boolean
+}
 
 export class Database {
   readonly name: string
@@ -56,6 +67,7 @@ export class Database {
   /** Rejects whoever waits for a connection. */
   readonly #refusals = new Set<(error: Error) => void>()
   #pool: Promise<PgPool> | undefined
+  #lane: Lane | undefined
   #plainPool: Promise<PgPool> | undefined
   #closing: Promise<void> | undefined
 
@@ -83,9 +95,9 @@ export class Database {
     const call = this.#explained(async () => {
       for (let tries = 1; ; tries++) {
         try {
-          return await this.#borrowed((client) =>
-            transaction ? this.#inTransaction(client, begin, work, answerMs) : this.#steps(client, work, answerMs),
-          )
+          if (transaction) return await this.#borrowed((client) => this.#inTransaction(client, begin, work, answerMs))
+          const steps = (client: PgClient): Promise<T> => this.#steps(client, work, answerMs)
+          return await (options.lane ? this.#inLane(steps) : this.#borrowed(steps))
         } catch (error) {
           if (this.#prepares && isUnprepared(error)) this.#prepares = false
           else if (!isConflict(error) || tries === MOST_TRIES) throw error
@@ -138,24 +150,59 @@ export class Database {
   }
 
   async #borrowed<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
-    const client = await this.#connect()
-    this.#lent.add(client)
-    // What breaks while nothing is asked is told by the next question.
-    const ignore = (): void => {}
-    client.on('error', ignore)
+    const client = await this.#borrow()
     let broken = false
     try {
       return await work(client)
     } catch (error) {
       broken = isBroken(error)
-      if (broken && !(error instanceof JobtableError)) this.#generation++
       throw error
     } finally {
-      client.off('error', ignore)
-      this.#lent.delete(client)
-      if (broken || this.#spoilt.has(client) || this.#isOld(client)) destroy(client)
-      else client.release()
+      this.#giveBack(client, broken)
     }
+  }
+
+  /** The first one borrows the connection, the last one gives it back; in between it asks one question after the other. */
+  async #inLane<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
+    const lane = (this.#lane ??= { client: this.#borrow(), users: 0, broken: false })
+    const leave = (): void => {
+      if (this.#lane === lane) this.#lane = undefined
+    }
+    lane.users++
+    try {
+      return await work(await lane.client)
+    } catch (error) {
+      if (isBroken(error)) {
+        lane.broken = true
+        leave()
+        // The others in it need not wait for their own deadlines.
+        void lane.client.then(cut, () => {})
+      }
+      throw error
+    } finally {
+      if (--lane.users === 0) {
+        leave()
+        void lane.client.then(
+          (client) => this.#giveBack(client, lane.broken),
+          () => {},
+        )
+      }
+    }
+  }
+
+  async #borrow(): Promise<PgClient> {
+    const client = await this.#connect()
+    this.#lent.add(client)
+    client.on('error', ignore)
+    return client
+  }
+
+  #giveBack(client: PgClient, broken: boolean): void {
+    this.#lent.delete(client)
+    client.off('error', ignore)
+    if (broken) this.#generation++
+    if (broken || this.#spoilt.has(client) || this.#isOld(client)) destroy(client)
+    else client.release()
   }
 
   async #connect(): Promise<PgClient> {
@@ -274,7 +321,7 @@ export async function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
 
 /** Closes the socket at once: a polite farewell would wait for a peer that may be gone. */
 export function destroy(client: PgClient): void {
-  client.on('error', () => {})
+  client.on('error', ignore)
   client.release(true)
   cut(client)
 }
@@ -283,6 +330,9 @@ function cut(client: PgClient): void {
   const { connection } = client as { connection?: { stream?: { destroy?(): void } } }
   connection?.stream?.destroy?.()
 }
+
+/** What breaks while nothing is asked is told by the next question. */
+function ignore(): void {}
 
 /**
  * Whatever breaks, at whatever moment, is told by the next question and does not end the process. An idle connection leaves the pool

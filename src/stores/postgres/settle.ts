@@ -13,7 +13,7 @@ import type { Work } from '../../transactions/transaction.js'
 import type { Text } from './dialect.js'
 
 /** Whether the row `jobs` is running under the claim whose token stands in `token`. */
-const HOLDS = (token: string): string =>
+export const HOLDS = (token: string): string =>
   `CASE WHEN jobs.status = 'running' THEN jobs.claim_token IS NOT DISTINCT FROM ${token} END`
 
 /** Settles what is given as JSON in `source`; part of a claim, or a statement of its own. Answers with ids. */

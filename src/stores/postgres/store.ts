@@ -1,5 +1,5 @@
 /** The PostgreSQL store: which operation runs how. The statements are in the files beside it. */
-import type { Change, ClaimRequest, FencedSettlement, Store } from '../../store.js'
+import type { Change, ClaimRequest, FencedSettlement, JobRow, Store } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
 import { claim, needsTransaction as settlesFirst, inOrderOf, type ClaimAnswer } from './claim.js'
 import type { PgPool } from './connections.js'
@@ -15,7 +15,7 @@ import { Places } from './places.js'
 import { prune } from './prune.js'
 import { reportAll, settleAll } from './settle.js'
 import { Watcher } from './watch.js'
-import { addWorker, allWorkers, beat, lostClaims, removeWorker } from './workers.js'
+import { addWorker, allWorkers, beat, lostClaims, removeWorker, touchWorker } from './workers.js'
 
 export interface PostgresStoreOptions {
   /** A URL such as `postgres://user@host/database`, or a pool of the package `pg`, which stays its owner's to close. */
@@ -59,10 +59,11 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 
     insert: async (jobs) => {
       if (jobs.length === 0) return []
-      const outcomes = await database.run(() => insertAll(text, jobs, { quiet: true }), { transaction: takesOver(jobs) })
+      const quiet = !watcher.takesAnnouncement()
+      const outcomes = await database.run(() => insertAll(text, jobs, { quiet }), { transaction: takesOver(jobs) })
       const rows = outcomes.flatMap((outcome) => (outcome.type === 'inserted' ? [outcome.row] : []))
       for (const places of placesOf.values()) places.inserted(rows)
-      if (rows.length > 0) watcher.changed('due')
+      if (rows.length > 0) watcher[quiet ? 'changed' : 'announced']('due')
       return outcomes
     },
     insertIn: (transaction, jobs) => insertIn(database, transaction, jobs),
@@ -76,6 +77,8 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 
     claim: async (request, settlements = []) => {
       const answer = await claimFrom(database, placesFor(placesOf, request), request, settlements)
+      // It must not be taken back, or there would be one attempt too many.
+      if (settlements.length === 0 && answer.jobs.some(mayBeLastAttempt)) await read(() => touchWorker(text, request.workerId))
       if (settlements.some(({ settlement }) => settlement.status === 'retrying')) watcher.changed('due')
       else if (settlements.length > 0 || answer.jobs.length > 0) watcher.changed('state')
       return answer
@@ -102,6 +105,10 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
   }
 }
 
+function mayBeLastAttempt({ attempts, maxAttempts }: JobRow): boolean {
+  return maxAttempts === null || attempts >= maxAttempts
+}
+
 /** What is known depends on the types that were looked for. */
 function placesFor(all: Map<string, Places>, { types }: ClaimRequest): Places {
   const key = JSON.stringify([...types].sort())
@@ -121,6 +128,7 @@ async function claimFrom(
     const since = performance.now()
     const answer = await database.run(() => claim(text, { ...request, limit }, settling, places), {
       transaction: settlesFirst(settling),
+      lane: true,
     })
     const now = performance.now()
     memory.learn(places === undefined, answer.jobs, answer.jobs.length + settling.length, now - since, now)

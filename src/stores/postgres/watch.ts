@@ -77,6 +77,23 @@ export class Watcher {
     this.#announceSoon()
   }
 
+  /**
+   * Whether the next insert may announce itself, by the trigger and within its own commit, in place of an announcement after it: as
+   * often as announcements are made at once.
+   */
+  takesAnnouncement(): boolean {
+    if (this.#announcing || this.#announceTimer || this.#unannounced.size > 0) return false
+    const now = performance.now()
+    if (this.#allowance + (now - this.#announcedAt) / APART_MS < 1) return false
+    this.#spend(now)
+    return true
+  }
+
+  /** A commit of this store that was announced by itself. */
+  announced(change: Change): void {
+    this.#tellSoon(change)
+  }
+
   /** Ends the listening; resolves when what is to be announced has been. */
   async close(): Promise<void> {
     this.#listeners.clear()
@@ -118,9 +135,7 @@ export class Watcher {
     if (this.#unannounced.size === 0) return Promise.resolve()
     const payloads = [...this.#unannounced].map((change) => `${change} ${this.#origin}`)
     this.#unannounced.clear()
-    const now = performance.now()
-    this.#allowance = Math.max(0, Math.min(AT_ONCE, this.#allowance + (now - this.#announcedAt) / APART_MS) - 1)
-    this.#announcedAt = now
+    this.#spend(performance.now())
     // Whoever was not told finds out by polling.
     const told = this.#notify(payloads).catch(() => {})
     this.#announcing = told.then(() => {
@@ -128,6 +143,11 @@ export class Watcher {
       if (this.#unannounced.size > 0) this.#announceSoon()
     })
     return this.#announcing
+  }
+
+  #spend(now: number): void {
+    this.#allowance = Math.max(0, Math.min(AT_ONCE, this.#allowance + (now - this.#announcedAt) / APART_MS) - 1)
+    this.#announcedAt = now
   }
 
   /** Does not wait for the disk: a notification that a crash takes is of no worth after it. */

@@ -66,6 +66,11 @@ export function* removeWorker(text: Text, workerId: string): Work<void> {
   yield { sql: text(RETIRE), params: [workerId] }
 }
 
+/** A write that changes nothing of worth: its commit waits for the disk, and takes along what was written before it. */
+export function* touchWorker(text: Text, workerId: string): Work<void> {
+  yield { sql: text(`UPDATE {workers} SET heartbeat_at = heartbeat_at WHERE id = $1`), params: [workerId] }
+}
+
 export function* lostClaims(text: Text, limit: number, types: readonly string[] | undefined): Work<JobRow[]> {
   const rows = yield { sql: text(LOST), params: [Math.max(0, limit), types ? array(types) : null] }
   if ((yield { sql: text(HAS_DEAD), params: [] }).length > 0) yield { sql: text(REMOVE_DEAD), params: [] }
