@@ -8,7 +8,7 @@ import { build } from 'esbuild'
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import type { WorkerOptions } from '../../../src/index.js'
 import type { Answers, Message, Order } from './messages.js'
-import { until, type Place } from './place.js'
+import { until, type Site } from './place.js'
 
 const local = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
@@ -33,16 +33,16 @@ const LONGEST_WAIT_MS = 40_000
 type Of<Type extends Message['type']> = Message & { type: Type }
 
 export class Child {
-  readonly #place: Place
+  readonly #site: Site
   readonly #process: ChildProcess
   readonly #messages: Message[] = []
   readonly #exit: Promise<unknown>
   #stderr = ''
   #answers = 0
 
-  constructor(place: Place, env: NodeJS.ProcessEnv) {
-    this.#place = place
-    this.#process = fork(SCRIPT, [place.url, place.folder], {
+  constructor(site: Site, env: NodeJS.ProcessEnv) {
+    this.#site = site
+    this.#process = fork(SCRIPT, [site.url, site.folder], {
       execArgv: [],
       env: { ...process.env, ...env },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
@@ -69,7 +69,8 @@ export class Child {
 
   async order<Kind extends Order['do']>(order: Order & { do: Kind }): Promise<Answers[Kind]> {
     const number = this.#answers++
-    this.#process.send(order)
+    // One that has ended tells why in what follows.
+    if (this.#process.connected) this.#process.send(order)
     const reply = await this.#wait((message) => message.type === 'answer' || message.type === 'refused', number, order.do)
     if (reply.type === 'answer') return reply.answer as Answers[Kind]
     throw new Error(`the process refused ${order.do}: ${reply.type === 'refused' ? reply.message : ''}`)
@@ -93,11 +94,11 @@ export class Child {
   }
 
   /** Freezes it, not in the middle of a write, at a moment that the condition holds. */
-  async freeze(condition: () => boolean = () => true): Promise<void> {
+  async freeze(condition: () => boolean | Promise<boolean> = () => true): Promise<void> {
     await until('the process is frozen as the test wants it', async () => {
       this.#process.kill('SIGSTOP')
       await sleep(20) // The signal has no answer.
-      if (this.#place.writable() && condition()) return true
+      if ((await this.#site.writable()) && (await condition())) return true
       this.thaw()
       return false
     })
@@ -126,9 +127,9 @@ export class Child {
         const found = this.#messages.filter(fits)[skip]
         if (found) end(() => resolve(found))
       }
-      const gone = (): void => end(() => reject(new Error(`process ${this.pid} ended before: ${what}\n${this.#said()}`)))
+      const gone = (): void => end(() => reject(new Error(`process ${this.pid} ended before: ${what}\n${this.said()}`)))
       const timer = setTimeout(
-        () => end(() => reject(new Error(`process ${this.pid} never told: ${what}\n${this.#said()}`))),
+        () => end(() => reject(new Error(`process ${this.pid} never told: ${what}\n${this.said()}`))),
         LONGEST_WAIT_MS,
       )
       const end = (finish: () => void): void => {
@@ -138,22 +139,24 @@ export class Child {
       }
       this.#process.on('message', look).on('exit', gone)
       look()
+      if (!this.#process.connected) gone()
     })
   }
 
-  #said(): string {
+  /** Its last messages, and what it wrote to stderr. */
+  said(): string {
     return [...this.#messages.slice(-30).map((message) => JSON.stringify(message)), this.#stderr].join('\n')
   }
 }
 
 /** Starts a process on this database. It is ended with the test, whatever became of it. */
-export async function startChild(place: Place, env: NodeJS.ProcessEnv = {}): Promise<Child> {
-  const child = new Child(place, env)
+export async function startChild(site: Site, env: NodeJS.ProcessEnv = {}): Promise<Child> {
+  const child = new Child(site, env)
   onTestFinished(() => child.kill())
   await child.saw('ready')
   return child
 }
 
-export function startChildren(place: Place, count: number): Promise<Child[]> {
-  return Promise.all(Array.from({ length: count }, () => startChild(place)))
+export function startChildren(site: Site, count: number): Promise<Child[]> {
+  return Promise.all(Array.from({ length: count }, () => startChild(site)))
 }

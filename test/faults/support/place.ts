@@ -1,5 +1,5 @@
 /** Where a test happens: a folder with a database file, queues on it, and a connection of the test's own to look into it. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -34,10 +34,69 @@ export interface PlaceOptions extends Omit<QueueOptions, 'store'> {
   around?: (store: Store) => Store
 }
 
-export class Place {
-  readonly folder = mkdtempSync(join(tmpdir(), 'jobtable-faults-'))
-  readonly file = join(this.folder, 'app.db')
-  readonly url = `sqlite:${this.file}`
+/** What a process of a test is given. */
+export interface Site {
+  /** The database. */
+  readonly url: string
+  /** For its files. */
+  readonly folder: string
+  /** Whether no other connection is in the middle of a write. */
+  writable(): boolean | Promise<boolean>
+}
+
+/** What the processes of a folder have run. */
+export class Ledger {
+  readonly folder: string
+
+  constructor(folder: string) {
+    this.folder = folder
+  }
+
+  /** Every run of a handler in the processes of this place, in no order. */
+  ledger(): LedgerLine[] {
+    const lines = this.#files().flatMap((file) => readFileSync(file, 'utf8').split('\n'))
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as LedgerLine)
+  }
+
+  /** The runs of one job, in order. */
+  runsOf(id: string): LedgerLine[] {
+    return this.ledger()
+      .filter((line) => line.id === id)
+      .sort((a, b) => a.at - b.at)
+  }
+
+  /** How much it holds, without reading it. */
+  get bytes(): number {
+    return this.#files().reduce((sum, file) => sum + statSync(file).size, 0)
+  }
+
+  /** How much of it is of this process. */
+  bytesOf(pid: number): number {
+    return statSync(join(this.folder, `ledger-${pid}.jsonl`)).size
+  }
+
+  #files(): string[] {
+    const names = readdirSync(this.folder).filter((name) => name.startsWith('ledger-'))
+    return names.map((name) => join(this.folder, name))
+  }
+}
+
+/** A folder that is removed with the test. */
+export function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), 'jobtable-faults-'))
+  onTestFinished(() => rmSync(made, { recursive: true, force: true, maxRetries: 5 }))
+  return made
+}
+
+export class Place extends Ledger implements Site {
+  readonly file: string
+  readonly url: string
+
+  constructor() {
+    super(folder())
+    this.file = join(this.folder, 'app.db')
+    this.url = `sqlite:${this.file}`
+  }
 
   /** A queue in this process, in real time. */
   queue(options: PlaceOptions = {}): Queue {
@@ -78,20 +137,6 @@ export class Place {
     }
   }
 
-  /** Every run of a handler in the processes of this place, in no order. */
-  ledger(): LedgerLine[] {
-    const files = readdirSync(this.folder).filter((name) => name.startsWith('ledger-'))
-    const lines = files.flatMap((name) => readFileSync(join(this.folder, name), 'utf8').split('\n'))
-    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as LedgerLine)
-  }
-
-  /** The runs of one job, in order. */
-  runsOf(id: string): LedgerLine[] {
-    return this.ledger()
-      .filter((line) => line.id === id)
-      .sort((a, b) => a.at - b.at)
-  }
-
   #open({ around, ...options }: PlaceOptions, clock: FakeClock | undefined): Queue {
     const store = sqliteStore({ path: this.file, synchronous: 'normal', ...(clock && { clock }) })
     const queue = jobtable(this.url, { logger: recordingLog(), ...options, store: around ? around(store) : store })
@@ -100,11 +145,8 @@ export class Place {
   }
 }
 
-/** A folder that is removed with the test. */
 export function place(): Place {
-  const made = new Place()
-  onTestFinished(() => rmSync(made.folder, { recursive: true, force: true, maxRetries: 5 }))
-  return made
+  return new Place()
 }
 
 /** Waits until the probe answers with something true. The limit only ends a test that would hang. Milliseconds. */

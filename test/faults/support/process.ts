@@ -2,6 +2,7 @@
 import { openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { jobtable, type JobContext, type Logger, type Worker } from '../../../src/index.js'
+import { postgresStore } from '../../../src/stores/postgres/index.js'
 import type { Answers, Enqueued, LedgerLine, Message, Order } from './messages.js'
 import { defineTypes, type Witness } from './types.js'
 
@@ -38,7 +39,10 @@ const witness: Witness = {
   aborted: (job, reason) => tell({ type: 'aborted', id: job.id, name: job.payload.name, reason }),
 }
 
-const queue = jobtable(url, { logger, files: join(folder, 'files') })
+/** In a test that does not want to wait for the deadline of answers, this is a shorter one. Milliseconds. */
+const answerMs = process.env['ANSWER_MS']
+const store = answerMs === undefined ? {} : { store: postgresStore({ connection: url, answerMs: Number(answerMs) }) }
+const queue = jobtable(url, { logger, files: join(folder, 'files'), ...store })
 const { act, count, keyed } = defineTypes(queue, witness)
 let worker: Worker | undefined
 
