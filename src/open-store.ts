@@ -47,10 +47,13 @@ function openPostgres(connection: string | PgPool, schema: string | undefined, o
 
 /** `?schema=` is ours: the server would refuse a parameter that it does not know. */
 function withoutSchema(url: string): { url: string; schema: string | undefined } {
-  if (!URL.canParse(url)) {
+  // A password with a # would end up as one, and a part of it as the host.
+  if (!URL.canParse(url) || new URL(url).hash !== '') {
+    // Where the password begins and ends is what is unclear.
+    const shown = url.replace(/(?<=:\/\/).*@/s, '[masked]@').replace(/#.*/s, '#[masked]')
     throw new JobtableError(
       'config_invalid',
-      `${maskSecrets(url)} is no valid URL: write postgres://user:password@host:5432/database, with special characters percent-encoded`,
+      `${shown} is no valid URL: write postgres://user:password@host:5432/database, with special characters percent-encoded`,
     )
   }
   const parsed = new URL(url)
