@@ -5,7 +5,8 @@
 import { jobtable } from 'jobtable'
 import { z } from 'zod'
 
-export const queue = jobtable()
+// On PostgreSQL there is no folder beside the database, where the files would go otherwise.
+export const queue = jobtable(undefined, { files: '.export/files' })
 
 export const exportMarkdown = queue.define('export_markdown', {
   payload: z.object({
