@@ -93,10 +93,11 @@ export class ClaimLoop {
     this.#env = env
   }
 
-  /** Something may be due. */
+  /** Something may be due. With nothing else to do it is looked for at once. */
   wake(): void {
     this.#awake = true
-    this.#schedule()
+    if (this.#running > 0 || this.#exchanges > 0 || this.unsettled > 0 || this.#paused) this.#schedule()
+    else void this.#exchange()
   }
 
   /** A started job has ended; `settlement` is null when nothing is to be written. */
