@@ -11,17 +11,25 @@ interface Waiting {
   reject(error: unknown): void
 }
 
+/** So many jobs are worth a commit of their own beside another, where the store is elsewhere. */
+const MANY = 100
+const MOST_BESIDE = 2
+
 /** A commit takes no more than this many jobs of several callers, so that none waits for ever. */
 const LARGEST_SHARED_COMMIT = 1_000
 
 export class InsertBatcher {
   readonly #insert: (jobs: readonly NewJob[]) => Promise<InsertOutcome[]>
   #waiting: Waiting[] = []
+  readonly #beside: number
+  readonly #commits = new Set<Promise<void>>()
   #flushing: Promise<void> | undefined
   #closed = false
 
-  constructor(insert: (jobs: readonly NewJob[]) => Promise<InsertOutcome[]>) {
+  /** `parallel`: the store works elsewhere, while this process goes on. */
+  constructor(insert: (jobs: readonly NewJob[]) => Promise<InsertOutcome[]>, parallel = false) {
     this.#insert = insert
+    this.#beside = parallel ? MOST_BESIDE : 1
   }
 
   insert(jobs: readonly NewJob[]): Promise<InsertOutcome[]> {
@@ -35,13 +43,19 @@ export class InsertBatcher {
   async close(): Promise<void> {
     this.#closed = true
     await this.#flushing
+    await Promise.all(this.#commits)
   }
 
   async #flush(): Promise<void> {
     while (this.#waiting.length > 0) {
       // The turn of the event loop ends first: what is enqueued in it belongs together.
       await new Promise(setImmediate)
-      await this.#commit(this.#take())
+      if (this.#commits.size >= this.#beside) await Promise.race(this.#commits)
+      const callers = this.#take()
+      const commit = this.#commit(callers).finally(() => this.#commits.delete(commit))
+      this.#commits.add(commit)
+      // Small ones follow each other, so that more of them come together in the next.
+      if (callers.reduce((sum, { jobs }) => sum + jobs.length, 0) < MANY) await commit
     }
     this.#flushing = undefined
   }

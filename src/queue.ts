@@ -94,7 +94,7 @@ export class Queue {
     this.files = typeof options.files === 'string' ? localFiles(options.files) : (options.files ?? beside.files)
     this.#discardFiles = beside.discard
     this.retention = prepareRetention(options.retention ?? {})
-    this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs))
+    this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs), this.#store.parallel)
     this.#producer = new Producer(this.#batcher, (transaction, jobs) => this.#store.insertIn(transaction, jobs), this.files)
     this.#waiters = new Waiters(this.#store)
     this.#actions = this.#createActions()

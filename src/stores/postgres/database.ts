@@ -45,6 +45,8 @@ const LAST_ANSWERS_MS = 2_000
 
 interface Lane {
   client: Promise<PgClient>
+  /** Ends with the work of the last one in it. A library that is asked two questions at once puts up with it, and warns. */
+  turn: Promise<unknown>
   users: number
   broken: boolean
 }
@@ -162,15 +164,17 @@ export class Database {
     }
   }
 
-  /** The first one borrows the connection, the last one gives it back; in between it asks one question after the other. */
+  /** The first one borrows the connection, the last one gives it back; in between each has its turn. */
   async #inLane<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
-    const lane = (this.#lane ??= { client: this.#borrow(), users: 0, broken: false })
+    const lane = (this.#lane ??= { client: this.#borrow(), turn: Promise.resolve(), users: 0, broken: false })
     const leave = (): void => {
       if (this.#lane === lane) this.#lane = undefined
     }
     lane.users++
     try {
-      return await work(await lane.client)
+      const done = lane.turn.then(async () => work(await lane.client))
+      lane.turn = done.catch(() => {})
+      return await done
     } catch (error) {
       if (isBroken(error)) {
         lane.broken = true

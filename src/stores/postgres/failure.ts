@@ -30,6 +30,10 @@ export function isConflict(error: unknown): boolean {
   return state === '40001' || state === '40P01'
 }
 
+export function isUniqueViolation(error: unknown): boolean {
+  return sqlState(error) === '23505'
+}
+
 /** Whether a prepared statement is not where it was prepared, or is there already: a pooler has changed the connection. */
 export function isUnprepared(error: unknown): boolean {
   const state = sqlState(error)

@@ -1,12 +1,13 @@
 /** The PostgreSQL store: which operation runs how. The statements are in the files beside it. */
-import type { Change, ClaimRequest, FencedSettlement, JobRow, Store } from '../../store.js'
+import type { Change, ClaimRequest, FencedSettlement, InsertOutcome, JobRow, NewJob, Store } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
 import { claim, needsTransaction as settlesFirst, inOrderOf, type ClaimAnswer } from './claim.js'
 import type { PgPool } from './connections.js'
 import { Database } from './database.js'
 import { dialect } from './dialect.js'
 import { count, countAll, eventsOf, list } from './find.js'
-import { insertAll, needsTransaction as takesOver } from './insert.js'
+import { insertAll, insertPlain, isPlain, needsTransaction as takesOver } from './insert.js'
+import { isUniqueViolation } from './failure.js'
 import { insertIn } from './insert-in.js'
 import { inspect } from './inspect.js'
 import { migrate } from './migrate.js'
@@ -60,7 +61,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     insert: async (jobs) => {
       if (jobs.length === 0) return []
       const quiet = !watcher.takesAnnouncement()
-      const outcomes = await database.run(() => insertAll(text, jobs, { quiet }), { transaction: takesOver(jobs) })
+      const outcomes = await insert(database, jobs, quiet)
       const rows = outcomes.flatMap((outcome) => (outcome.type === 'inserted' ? [outcome.row] : []))
       for (const places of placesOf.values()) places.inserted(rows)
       if (rows.length > 0) watcher[quiet ? 'changed' : 'announced']('due')
@@ -103,6 +104,18 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     watch: (listener) => watcher.add(listener),
     inspect: () => inspect(database, watcher),
   }
+}
+
+async function insert(database: Database, jobs: readonly NewJob[], quiet: boolean): Promise<InsertOutcome[]> {
+  const { text } = database.dialect
+  if (isPlain(jobs)) {
+    try {
+      return await database.run(() => insertPlain(text, jobs, { quiet }))
+    } catch (error) {
+      if (!isUniqueViolation(error)) throw error
+    }
+  }
+  return database.run(() => insertAll(text, jobs, { quiet }), { transaction: takesOver(jobs) })
 }
 
 function mayBeLastAttempt({ attempts, maxAttempts }: JobRow): boolean {

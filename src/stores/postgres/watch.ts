@@ -243,15 +243,22 @@ export class Watcher {
   #hear(payload: string): void {
     const [change, origin] = payload.split(' ')
     if (origin === this.#origin) return // Its listeners have been told.
-    if (change === 'due' || change === 'cancel' || change === 'state' || change === 'any') this.#tellSoon(change)
+    if (change !== 'due' && change !== 'cancel' && change !== 'state' && change !== 'any') return
+    // Announcements are few: whoever waits for one need not wait for the turn of the event loop too.
+    for (const listener of this.#listeners) listener(change)
   }
 }
 
-/** Returns when the connection is lost; rejects when it gives no answer. */
+/**
+ * Returns when the connection is lost, or its server takes no writes any more: another one has taken over then, and what happens
+ * there is not heard here. Rejects when it gives no answer.
+ */
 async function stayAlive(client: PgClient, connection: Timers): Promise<void> {
   for (;;) {
     await connection.sleep(LIVES_EVERY_MS)
     if (connection.closed) return
-    await answered(client.query('SELECT 1'), LIVES_WITHIN_MS)
+    const ask = { text: `SELECT current_setting('transaction_read_only')`, values: [], rowMode: 'array' } as const
+    const { rows } = await answered(client.query(ask), LIVES_WITHIN_MS)
+    if (rows[0]![0] === 'on') return
   }
 }
