@@ -1,0 +1,53 @@
+/** What the tests of faults on PostgreSQL share. */
+import { onTestFinished } from 'vitest'
+import { jobtable, type Queue, type QueueOptions, type Worker, type WorkerOptions } from '../../../src/index.js'
+import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { TestServer } from '../../support/postgres/server.js'
+import { TcpProxy } from '../../support/tcp-proxy.js'
+import { recordingLog } from '../support/place.js'
+
+/** So long is waited for an answer here, lest the tests take the ten seconds that it is by default. Milliseconds. */
+export const ANSWER_MS = 500
+
+/** A queue that is closed with the test. */
+export function queueOn(
+  connection: string,
+  { answerMs = ANSWER_MS, schema = 'public', ...options }: { answerMs?: number; schema?: string } & QueueOptions = {},
+): Queue {
+  const store = postgresStore({ connection, answerMs, schema })
+  const queue = jobtable(connection, { logger: recordingLog(), ...options, store })
+  onTestFinished(() => queue.close())
+  return queue
+}
+
+/** A running server that goes with the test. */
+export async function testServer(settings: Record<string, string> = {}): Promise<TestServer> {
+  const server = await TestServer.create(settings)
+  onTestFinished(() => server.remove())
+  return server
+}
+
+/** A network to this port that goes with the test. */
+export async function testProxy(target: number): Promise<TcpProxy> {
+  const proxy = await TcpProxy.create(target)
+  onTestFinished(() => proxy.remove())
+  return proxy
+}
+
+/** A worker, and the codes of the errors that it has told its listeners. */
+export function working(queue: Queue, options: WorkerOptions = {}): { worker: Worker; errors: string[] } {
+  const errors: string[] = []
+  const worker = queue.work(options).on('error', (error) => errors.push((error as { code?: string }).code ?? String(error)))
+  return { worker, errors }
+}
+
+/** Ends every connection of clients but the one that asks. */
+export const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`
+
+/** How long the work takes, in milliseconds. */
+export async function timed(work: Promise<unknown>): Promise<number> {
+  const since = performance.now()
+  await work
+  return performance.now() - since
+}
