@@ -5,6 +5,7 @@
  *     ```ts run          also run; what it prints must be the ```text block that follows, where `...` stands for anything
  *     ```sh              every command must exist: npm scripts, files, jobtable's own commands and their options
  *     ```sql             every statement must be accepted by a jobtable database on SQLite
+ *     ```sql postgres    by one on PostgreSQL, whose tables are in the schema jobtable
  *     ```json            must parse
  *     ```text, ```mermaid   free: output and drawings
  *     ```php unchecked because it needs PHP   for everything else
@@ -17,7 +18,7 @@ import { join } from 'node:path'
 
 export const root = join(import.meta.dirname, '../..')
 
-export type Check = 'types' | 'run' | 'shell' | 'sql' | 'json' | 'none'
+export type Check = 'types' | 'run' | 'shell' | 'sql' | 'postgres' | 'json' | 'none'
 
 export interface Block {
   /** The document, from the project's root, and the line of the block's first line in it. */
@@ -97,6 +98,7 @@ function promised(info: string, where: string): { language: string; check: Check
   const check = CHECKS[language]
   if (check && words === '') return { language, check }
   if (language === 'ts' && words === 'run') return { language, check: 'run' }
+  if (language === 'sql' && words === 'postgres') return { language, check: 'postgres' }
   throw new Error(
     `${where}: nothing checks a block of "${info}": use one of the kinds in test/docs/blocks.ts, or "unchecked because ..."`,
   )

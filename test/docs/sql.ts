@@ -43,7 +43,7 @@ function connect(file: string): Connection {
   return sqlite ? new sqlite.DatabaseSync(file) : new Database(file)
 }
 
-function statementsOf(script: string): string[] {
+export function statementsOf(script: string): string[] {
   return script
     .replaceAll(/^\s*--.*$/gm, '')
     .split(/;\s*(?:\n|$)/)

@@ -5,7 +5,8 @@ import pg from 'pg'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { jobtable, type Queue, type QueueOptions } from '../../src/queue.js'
-import { freeSchema, type TestSchema } from '../support/postgres/database.js'
+import { readBlocks } from '../docs/blocks.js'
+import { freeSchema, quoted, type TestSchema } from '../support/postgres/database.js'
 
 const idempotency = { none: 'every one is meant' }
 let place: TestSchema
@@ -87,4 +88,37 @@ describe('the database', () => {
   it('alone has schemas', () => {
     expect(() => jobtable('sqlite:app.db', { schema: 'jobs' })).toThrow(/schema means nothing to SQLite: leave it out/)
   })
+})
+
+it('a role with the rights that the page gives to one that only enqueues can do so, also in a transaction of its own', async () => {
+  const owner = open(place.url)
+  const type = {
+    payload: z.object({ to: z.string() }),
+    idempotency: { key: ['to'], onDuplicate: 'return_previous_result' },
+  } as const
+  owner.define('mail', type)
+  await owner.open()
+  const role = `web_${process.pid}`
+  const page = readBlocks('docs/postgres.md').find(({ code }) => code.includes('CREATE ROLE web'))!
+  const grants = page.code.replaceAll(/\bweb\b/g, role).replaceAll(/\bjobtable(?=\.| TO )/g, quoted(place.schema))
+  await place.query(`${grants} ALTER ROLE ${role} PASSWORD 'x'`)
+  const pool = new pg.Pool({ connectionString: Object.assign(new URL(place.url), { username: role, password: 'x' }).href })
+  try {
+    const queue = open(pool)
+    const mail = queue.define('mail', type)
+    const { job } = await mail.enqueue({ to: 'ann' })
+    expect((await mail.enqueue({ to: 'ann' })).job.id).toBe(job.id)
+    await owner.cancel(job.id)
+    expect((await mail.enqueue({ to: 'ann' })).duplicate).toBe(false)
+    const client = await pool.connect()
+    await client.query('BEGIN')
+    await mail.enqueue({ to: 'bob' }, { tx: client })
+    await client.query('COMMIT')
+    client.release()
+    expect(await queue.count({ status: ['pending'] })).toBe(2)
+    await expect(queue.prune()).rejects.toMatchObject({ code: 'store_denied' })
+  } finally {
+    await pool.end()
+    await place.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
+  }
 })
