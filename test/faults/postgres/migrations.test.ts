@@ -1,0 +1,193 @@
+import pg from 'pg'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { emptyDatabase, pooled } from '../../support/postgres/database.js'
+import { absence } from '../../support/postgres/pgbouncer.js'
+import { query } from '../../support/postgres/server.js'
+import { Child, startChild, startChildren } from '../support/child.js'
+import { folder, until } from '../support/place.js'
+import { anything, defineTypes } from '../support/types.js'
+import { queueOn, testServer, timed, working } from './support.js'
+
+const site = (url: string) => ({ url, folder: folder(), writable: () => true })
+
+/** Makes each migration of this database take this long once its tables are there. Seconds. */
+async function slowDown(url: string, seconds: number): Promise<void> {
+  await query(
+    url,
+    `CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(${seconds}); END $$`,
+  )
+  await query(url, `CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER') EXECUTE FUNCTION slow()`)
+}
+
+const asleep = async (url: string): Promise<boolean> =>
+  (await query(url, `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`)).length > 0
+
+const advisoryLocks = (url: string): Promise<unknown[]> =>
+  query(
+    url,
+    `SELECT * FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+  )
+
+describe('migrating', { timeout: 60_000 }, () => {
+  it('eight processes at once make the tables once, and all of them work', async () => {
+    const url = await emptyDatabase()
+    const children = await startChildren(site(url), 8)
+    expect(await query(url, 'SELECT version FROM jobtable_migrations')).toEqual([{ version: 1 }])
+    const ids = await Promise.all(children.map((child) => child.order({ do: 'enqueue_counts', count: 1, inFlight: 1 })))
+    expect(new Set(ids.flat()).size).toBe(8)
+    expect(children.flatMap((child) => child.errors)).toEqual([])
+    expect(await advisoryLocks(url)).toEqual([])
+  })
+
+  const ways: [string, (url: string) => Promise<string>][] = [['', async (url) => url]]
+  const reason = absence()
+  if (reason === undefined) ways.push([' behind PgBouncer', pooled])
+  else it.skip(`a process that is killed while it migrates behind PgBouncer holds up nobody (skipped: ${reason})`)
+
+  it.each(ways)('a process that is killed while it migrates holds up nobody, and leaves no lock%s', async (_, way) => {
+    const url = await emptyDatabase()
+    await slowDown(url, 3)
+    const through = await way(url)
+    const first = new Child(site(through), {})
+    onTestFinished(() => first.kill())
+    await until('it is in the middle', () => asleep(url))
+    await first.kill()
+    // The server notices when the statement that it is at is over.
+    expect(await timed(startChild(site(through)))).toBeLessThan(15_000)
+    expect(await query(url, 'SELECT version FROM jobtable_migrations')).toEqual([{ version: 1 }])
+    expect(await advisoryLocks(url)).toEqual([])
+  })
+})
+
+describe('a role that may use the tables and nothing else', { timeout: 60_000 }, () => {
+  async function restricted(settings: Record<string, string> = {}) {
+    const server = await testServer(settings)
+    const url = Object.assign(new URL(server.url()), { username: 'app' }).href
+    await server.query(`CREATE ROLE app LOGIN`)
+    await server.query('REVOKE CREATE ON SCHEMA public FROM PUBLIC')
+    const grant = async (): Promise<void> => {
+      await server.query('GRANT USAGE ON SCHEMA public TO app')
+      await server.query('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app')
+    }
+    return { server, url, grant }
+  }
+
+  it('enqueues, works, waits, cancels, repairs and prunes after an owner has migrated, and changes no table', async () => {
+    const { server, url, grant } = await restricted({ log_statement: 'ddl' })
+    await queueOn(server.url()).open()
+    await grant()
+    await server.restart() // Its log begins anew.
+    const queue = queueOn(url)
+    const type = queue.define('type', {
+      ...anything,
+      run: async (job) => {
+        await job.stage('working')
+        if (job.payload === 'fail') throw new Error('told to')
+        return 'done'
+      },
+      retry: { maxAttempts: 1 },
+    })
+    const canceled = await type.enqueue(null, { delay: '1h' })
+    await canceled.job.cancel()
+    const { worker, errors } = working(queue)
+    expect(await (await type.enqueue(null)).job.result({ timeout: '20s' })).toBe('done')
+    const failing = await type.enqueue('fail')
+    await expect(failing.job.result({ timeout: '20s' })).rejects.toMatchObject({ code: 'job_failed' })
+    await failing.job.retry()
+    expect((await queue.stats()).counts.length).toBeGreaterThan(0)
+    expect((await queue.inspect()).filter(({ level }) => level === 'error')).toEqual([])
+    await queue.prune()
+    await worker.stop()
+    expect(errors).toEqual([])
+    expect(server.log).not.toMatch(/statement:|execute/)
+  })
+
+  it('is told which command an owner must run while the tables lack something', async () => {
+    const { server, url, grant } = await restricted()
+    await expect(queueOn(url).open()).rejects.toMatchObject({
+      code: expect.stringMatching(/^(store_denied|schema_missing)$/) as string,
+      message: expect.stringContaining('jobtable migrate') as string,
+    })
+    await queueOn(server.url()).open()
+    await grant()
+    await server.query('DROP INDEX jobs_created')
+    const queue = queueOn(url)
+    await expect(queue.open()).rejects.toMatchObject({
+      code: 'store_denied',
+      message: expect.stringContaining('jobtable migrate') as string,
+    })
+    await queueOn(server.url()).open()
+    await queue.open()
+  })
+})
+
+describe('the tables of the next version', { timeout: 60_000 }, () => {
+  /** What a release after this one may do to the tables. */
+  const NEXT = (worksWith: number): string => `
+    ALTER TABLE jobs ADD COLUMN tenant text NOT NULL DEFAULT 'none';
+    ALTER TABLE job_events ADD COLUMN tenant text;
+    ALTER TABLE job_workers ADD COLUMN version integer NOT NULL DEFAULT 1;
+    CREATE INDEX jobs_tenant ON jobs (tenant) WHERE status = 'pending';
+    INSERT INTO jobtable_migrations (version, works_with) VALUES (2, ${worksWith})`
+
+  it('are worked on by this one, which goes on while they are brought up', async () => {
+    const url = await emptyDatabase()
+    const queue = queueOn(url)
+    const { count } = defineTypes(queue)
+    const seen: string[] = []
+    count.handle((job) => {
+      seen.push(job.id)
+      return null
+    })
+    const { errors } = working(queue)
+    const ids: string[] = []
+    const next = { migrated: false }
+    const producing = (async () => {
+      do ids.push((await count.enqueue({ name: 'x' })).job.id)
+      while (!next.migrated || ids.length < 200)
+    })()
+    await until('jobs run', () => seen.length > 20)
+    await query(url, NEXT(1))
+    const before = seen.length
+    await until('jobs run on', () => seen.length > before + 20)
+    next.migrated = true
+    await producing
+    await until('all have run', () => seen.length === ids.length)
+    expect([errors, new Set(seen).size]).toEqual([[], ids.length])
+    // One that comes now finds them good enough.
+    const late = queueOn(url)
+    expect(await (await late.open()).migrate()).toEqual({ from: 2, to: 2 })
+    expect((await (await late.get(ids[0]!))!.refresh()).status).toBe('succeeded')
+    const after = await late.enqueue('count', { name: 'late' })
+    expect(await after.job.result({ timeout: '20s' })).toBe(null)
+  })
+
+  it('are refused where they say that they need a newer one', async () => {
+    const url = await emptyDatabase()
+    await queueOn(url).open()
+    await query(url, NEXT(2))
+    const queue = queueOn(url)
+    const type = queue.define('type', { ...anything, run: () => 'done' })
+    await expect(type.enqueue(null)).rejects.toMatchObject({ code: 'schema_too_new' })
+    const { worker } = working(queue)
+    await expect(worker.stopped).rejects.toMatchObject({ code: 'schema_too_new' })
+    expect((await queue.inspect()).find(({ level }) => level === 'error')).toMatchObject({ code: 'schema_too_new' })
+    expect(await query(url, 'SELECT count(*)::int AS n FROM jobs')).toEqual([{ n: 0 }])
+  })
+})
+
+it('a lock that somebody holds on the tables makes a worker wait, and not give up', { timeout: 60_000 }, async () => {
+  const url = await emptyDatabase()
+  const queue = queueOn(url)
+  const type = queue.define('type', { ...anything, run: () => 'done' })
+  const { worker, errors } = working(queue, { pollInterval: '100ms' })
+  await worker.ready()
+  const other = new pg.Client({ connectionString: url })
+  await other.connect()
+  onTestFinished(() => other.end())
+  await other.query('BEGIN; LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE')
+  await until('the worker has noticed', () => errors.includes('store_unavailable'))
+  await other.query('COMMIT')
+  const { job } = await until('a job is taken', () => type.enqueue(null).catch(() => undefined))
+  expect(await job.result({ timeout: '20s' })).toBe('done')
+})
