@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { startChild, startChildren } from './support/child.js'
-import { place, until, untilStatus } from './support/place.js'
+import { DATABASES } from './support/databases.js'
+import { until, untilStatus } from './support/place.js'
 import { defineTypes } from './support/types.js'
 
 const LEASE = { lease: '1s', pollInterval: '200ms' } as const
 
-describe('duplicate execution', { timeout: 90_000 }, () => {
+describe.each(DATABASES)('duplicate execution on $name', { timeout: 90_000 }, ({ place }) => {
   it('R001: a delayed job is claimed once, and not before it is due, however long it has waited', async () => {
-    const here = place()
+    const here = await place()
     const queue = here.queue()
     const types = defineTypes(queue)
     const [one, two] = await startChildren(here, 2)
@@ -21,7 +22,7 @@ describe('duplicate execution', { timeout: 90_000 }, () => {
   })
 
   it('R003: a job runs once for as long as its worker is alive, however much longer than the lease it takes', async () => {
-    const here = place()
+    const here = await place()
     const queue = here.queue()
     const types = defineTypes(queue)
     const [one, two] = await startChildren(here, 2)
@@ -42,7 +43,7 @@ describe('duplicate execution', { timeout: 90_000 }, () => {
   })
 
   it('R005: a job that is over does not run again when the worker that ran it dies', async () => {
-    const here = place()
+    const here = await place()
     const queue = here.queue()
     const types = defineTypes(queue)
     const first = await startChild(here)
@@ -61,6 +62,8 @@ describe('duplicate execution', { timeout: 90_000 }, () => {
     await (await types.act.enqueue({ name: 'next', ms: 0 })).job.result()
     expect(here.runsOf(job.id)).toHaveLength(1)
     expect((await job.refresh()).toJSON()).toEqual(before.toJSON())
-    expect(here.sql(`SELECT locked_by, locked_at, claim_token FROM jobs WHERE id = ?`, job.id)).toEqual([[null, null, null]])
+    expect(await here.sql(`SELECT locked_by, locked_at, claim_token FROM jobs WHERE id = ?`, job.id)).toEqual([
+      [null, null, null],
+    ])
   })
 })
