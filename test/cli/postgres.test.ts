@@ -113,6 +113,18 @@ describe('work', () => {
   })
 })
 
+test('a database that is not there is told, with what makes it', async () => {
+  const { url } = await postgresPlace()
+  const missing = Object.assign(new URL(url), { pathname: '/nowhere' }).href
+  for (const command of ['init', 'list', 'doctor']) {
+    const { code, stderr } = await cli([command, '--db', missing])
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/\/nowhere does not exist .*: create it with createdb, or correct the URL\n$/),
+    ])
+  }
+})
+
 test('init names the next steps with the database and the schema, as a shell takes them', async () => {
   const { db, schema } = await postgresPlace()
   const { stdout } = await cli(['init', ...db])
