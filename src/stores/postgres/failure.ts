@@ -70,7 +70,7 @@ export function explain(error: unknown, name: string, schema: string): unknown {
       return as(
         'store_denied',
         'does not permit this',
-        `grant the role SELECT, INSERT, UPDATE and DELETE on the tables of schema ${schema}; an owner runs \`jobtable migrate\``,
+        `grant the role USAGE on the schema ${schema}, and SELECT, INSERT, UPDATE and DELETE on its tables; an owner runs \`jobtable migrate\``,
       )
     case '42P01':
     case '42703':
