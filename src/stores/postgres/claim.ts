@@ -9,25 +9,26 @@
  * there are two ways to claim:
  *
  *   exact:     from the very beginning of each level; always right.
- *   from here: from a little before the place where the last claim ended, in the levels that it knew. Misses what came to stand
- *              before that place since: returned jobs, a time set in the past, a commit that was long in coming, a new level.
+ *   from here: from a little before the place where the last claim ended, in the levels that are known, and the early jobs by
+ *              their ids: those that came to stand before the places since. Returned jobs do, a time set in the past, a commit
+ *              that was long in coming, a new level.
  *
- * Claims are exact as long as that costs nothing much. One that takes longer than its rows explain is compared with one from
- * here, and what it costs more is allowed a tenth of the time: the next exact claim is made after ten times the difference.
- * A claim from here that comes short is followed by an exact one as soon as that is allowed, and says when that is.
+ * Claims are exact until several in a row take longer than their rows explain. From then on they are from here, and a scout looks
+ * from the very beginning for early jobs, on another connection, so that no claim waits for it, and for a tenth of the time at
+ * most. When it finds the way short again, claims are exact again.
  */
 import type { ClaimRequest, ClaimResult, JobRow, SettleOutcome, FencedSettlement } from '../../store.js'
 import type { QueryParameter, Values, Work } from '../../transactions/transaction.js'
 import type { Text } from './dialect.js'
-import type { Place } from './places.js'
+import type { FromHere } from './places.js'
 import { moment, toHistory } from './row.js'
 import { HOLDS, outcomesOf, settlementsForSql, settleAll, settleSql, withoutRepetition } from './settle.js'
 
-/** The levels of the wanted queues ($4), found by one seek each. */
-const EVERY_LEVEL = `
+/** The levels of the wanted queues, found by one seek each. */
+export const everyLevel = (queues: string): string => `
 level (queue, position, priority) AS (
   SELECT wanted.queue, wanted.position, first.priority
-  FROM unnest($4::text[]) WITH ORDINALITY AS wanted (queue, position) CROSS JOIN LATERAL (
+  FROM unnest(${queues}::text[]) WITH ORDINALITY AS wanted (queue, position) CROSS JOIN LATERAL (
     SELECT priority FROM {jobs} WHERE status IN ('pending', 'retrying') AND queue = wanted.queue
     ORDER BY priority LIMIT 1) AS first
   UNION ALL
@@ -35,16 +36,30 @@ level (queue, position, priority) AS (
   FROM level CROSS JOIN LATERAL (
     SELECT priority FROM {jobs} WHERE status IN ('pending', 'retrying') AND queue = level.queue AND priority > level.priority
     ORDER BY priority LIMIT 1) AS next
-), place AS MATERIALIZED (
+)`
+
+const EVERY_PLACE = `${everyLevel('$4')},
+place AS MATERIALIZED (
   SELECT queue, priority, '-infinity'::timestamptz AS run_after FROM level ORDER BY position, priority
 )`
 
-/** The known levels, each with the place to start from: $4 and the two last parameters, in order. */
-const knownLevels = (settling: boolean): string => `
+/** The known levels, each with the place to start from, in order; the early jobs are the last parameter. */
+const knownPlaces = (first: number): { places: string; early: string } => ({
+  places: `
 place AS MATERIALIZED (
   SELECT queue, priority, to_timestamp(run_after / 1000) AS run_after
-  FROM unnest($4::text[], ${settling ? '$10::int[], $11' : '$6::int[], $7'}::float8[]) AS known (queue, priority, run_after)
-)`
+  FROM unnest($4::text[], $${first}::int[], $${first + 1}::float8[]) AS known (queue, priority, run_after)
+)`,
+  // By primary key; the CASE hides the condition of jobs_claimable from the planner.
+  early: `
+  SELECT due.tid
+  FROM lease CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS tid FROM {jobs} AS jobs
+    WHERE jobs.id = ANY ($${first + 2}::text[]) AND CASE WHEN jobs.status IN ('pending', 'retrying')
+      THEN jobs.queue = ANY ($4::text[]) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[]) END
+    FOR UPDATE SKIP LOCKED) AS due
+  UNION ALL`,
+})
 
 /** Most settlements say no more than that the job is done: id ($7), token ($8) and limit of attempts ($9). Others as JSON ($6). */
 const SETTLING = `
@@ -65,11 +80,11 @@ succeeded AS (
 const FLEETING = `set_config('synchronous_commit', 'off', true) AS fleeting`
 
 /** $1 worker, $2 token, $3 types, $5 limit. */
-const claimSql = (levels: string, settling: boolean): string => `
-WITH RECURSIVE ${levels},
+const claimSql = (places: string, early: string, settling: boolean): string => `
+WITH RECURSIVE ${places},
 lease AS MATERIALIZED (SELECT 1 FROM {workers}${settling ? '' : `, ${FLEETING}`} WHERE id = $1 AND lease_until > {now}),
 ${settling ? SETTLING : ''}
-candidate AS MATERIALIZED (
+candidate AS MATERIALIZED (${early}
   SELECT due.tid
   FROM lease CROSS JOIN place CROSS JOIN LATERAL (
     SELECT jobs.ctid AS tid FROM {jobs} AS jobs
@@ -104,9 +119,14 @@ SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
   -- Which of the many are done, unless all are.
   ${settling ? `CASE WHEN (SELECT count(*) FROM succeeded) < cardinality($7::text[]) THEN (SELECT coalesce(json_agg(id), '[]')::text FROM succeeded) END` : 'NULL'}${', NULL'.repeat(16)}`
 
+const ALONE = knownPlaces(6)
+const SETTLING_TOO = knownPlaces(10)
 const STATEMENTS = {
-  exact: { settling: claimSql(EVERY_LEVEL, true), fleeting: claimSql(EVERY_LEVEL, false) },
-  fromHere: { settling: claimSql(knownLevels(true), true), fleeting: claimSql(knownLevels(false), false) },
+  exact: { settling: claimSql(EVERY_PLACE, '', true), fleeting: claimSql(EVERY_PLACE, '', false) },
+  fromHere: {
+    settling: claimSql(SETTLING_TOO.places, SETTLING_TOO.early, true),
+    fleeting: claimSql(ALONE.places, ALONE.early, false),
+  },
 }
 
 export type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
@@ -116,12 +136,12 @@ export function needsTransaction(settlements: readonly FencedSettlement[]): bool
   return settlements.some(({ settlement }) => settlement.status === 'retrying') || withoutRepetition(settlements) !== settlements
 }
 
-/** `places` are those to start from; without them the claim is exact. */
+/** Without `from` the claim is exact. */
 export function* claim(
   text: Text,
   request: ClaimRequest,
   settlements: readonly FencedSettlement[],
-  places?: readonly Place[],
+  from?: FromHere,
 ): Work<ClaimAnswer> {
   // What is returned may be claimed by this very call: its statement must see it.
   const before = needsTransaction(settlements) ? yield* settleAll(text, settlements) : undefined
@@ -131,13 +151,13 @@ export function* claim(
     workerId,
     token,
     array(types),
-    array(places ? places.map(({ queue }) => queue) : queues),
+    array(from ? from.places.map(({ queue }) => queue) : queues),
     Math.max(0, limit),
   ]
   const done = together.filter(isPlainSuccess)
   if (together.length > 0) params.push(...settlementParams(together, done))
-  if (places) params.push(array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter)))
-  const sql = STATEMENTS[places ? 'fromHere' : 'exact'][together.length > 0 ? 'settling' : 'fleeting']
+  if (from) params.push(...placeParams(from))
+  const sql = STATEMENTS[from ? 'fromHere' : 'exact'][together.length > 0 ? 'settling' : 'fleeting']
   const rows = yield { hot: true, sql: text(sql), params }
   const answer = rows.find(([kind]) => kind === 'answer')!
   const now = moment(answer[2])
@@ -168,6 +188,10 @@ function settlementParams(all: readonly FencedSettlement[], done: readonly Fence
   ]
 }
 
+function placeParams({ places, early }: FromHere): QueryParameter[] {
+  return [array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter)), array(early)]
+}
+
 /** What needs no quotes in an array; the word null would be no text. */
 const BARE = /^(?!null$)[\w-]+$/i
 
@@ -181,7 +205,7 @@ function quotedItem(value: string): string {
 }
 
 /** Rows come back in no order. Ids are compared as the index does, by their bytes. */
-export function inOrderOf(queues: readonly string[]): (a: JobRow, b: JobRow) => number {
+function inOrderOf(queues: readonly string[]): (a: JobRow, b: JobRow) => number {
   const position = new Map(queues.map((queue, i) => [queue, i]))
   return (a, b) =>
     position.get(a.queue)! - position.get(b.queue)! ||

@@ -1,6 +1,6 @@
 /**
- * From where to claim: the decision between exact claims and claims from here, which `claim.ts` explains, for one store. All
- * times are on the clock of `performance.now()`.
+ * From where to claim, for one store and one set of types: `claim.ts` explains what is decided here. All times are on the clock of
+ * `performance.now()`, but for those at which jobs are due.
  */
 import type { ClaimRequest, JobRow } from '../../store.js'
 
@@ -12,6 +12,17 @@ export interface Place {
   runAfter: number
 }
 
+/** What a scout found before the places, or in a level that has none. */
+export interface EarlyJob extends Place {
+  id: string
+}
+
+/** A claim from here: the places, and the jobs that stand before them. */
+export interface FromHere {
+  places: Place[]
+  early: string[]
+}
+
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
 const UNSUSPICIOUS = { many: 3, few: 20 }
 const MANY_ROWS = 100
@@ -20,71 +31,97 @@ const UNSUSPICIOUS_MS_PER_ROW = 0.04
 const SUSPICIOUS_RUN = { many: 3, few: 8 }
 /** Commits that began earlier may end a little later than others: a claim from here starts this much earlier. Milliseconds. */
 const MARGIN_MS = 50
-/** Exact claims may take this share of the time with what they cost more. */
+/** Scouts may take this share of the time. */
 const SHARE = 1 / 10
-/** In exact claims that took long. */
-const MEASURE_EVERY = 16
+/** A scout that takes no longer has walked over little: it was something else that made claims slow. Milliseconds. */
+const QUICK_SCOUT_MS = 5
+/** So long nobody asks again then. Milliseconds. */
+const TRUST_MS = 10_000
+/** After a scout that failed. Milliseconds. */
+const NEXT_TRY_MS = 1_000
 /** Beyond this many levels the oldest known ones are forgotten. */
 const MOST_LEVELS = 1_000
 
 export class Places {
   readonly #known = new Map<string, Place>()
-  /** Milliseconds that claims from here take, beyond what their rows explain; undefined before the first. */
-  #hereMs: number | undefined
+  #early: string[] = []
+  #fromHere = false
   /** Exact claims in a row that took longer than they should. */
   #slow = 0
-  /** Exact claims to go before one from here is measured again. */
-  #measureIn = 0
-  #measure = false
-  #exactFrom = 0
+  #trustedUntil = -Infinity
+  #scouting = false
+  #scoutFrom = 0
 
-  /** The places to claim from, or undefined for an exact claim. */
-  choose(request: ClaimRequest, now: number): Place[] | undefined {
-    if (now >= this.#exactFrom && !this.#measure) return undefined
-    const places = request.queues.flatMap((queue) =>
+  /** From where to claim, or undefined for an exact claim. */
+  choose(request: ClaimRequest): FromHere | undefined {
+    if (!this.#fromHere) return undefined
+    const places = this.known(request.queues)
+    return places.length > 0 ? { places, early: this.#early.splice(0, request.limit) } : undefined
+  }
+
+  /** The places in these queues, in the order of claiming. */
+  known(queues: readonly string[]): Place[] {
+    return queues.flatMap((queue) =>
       [...this.#known.values()].filter((place) => place.queue === queue).sort((a, b) => a.priority - b.priority),
     )
-    return places.length > 0 ? places : undefined
   }
 
-  /** Whether claims take longer than they should. */
-  get slow(): boolean {
-    return this.#slow >= SUSPICIOUS_RUN.many
-  }
-
-  /** In how many milliseconds an exact claim is allowed. */
-  exactInMs(now: number): number {
-    return Math.max(0, this.#exactFrom - now)
-  }
-
-  /** A claim was made: from where, what it brought, how many rows it wrote in all, and how long it took. */
-  learn(exact: boolean, jobs: readonly JobRow[], rows: number, tookMs: number, now: number): void {
+  /**
+   * A claim was made: what it brought, how many rows it wrote in all, and how long it took. Answers whether it was one slow claim
+   * too many.
+   */
+  learn(exact: boolean, jobs: readonly JobRow[], rows: number, tookMs: number, now: number): boolean {
     for (const job of jobs) this.#advance(job)
-    const unexplainedMs = Math.max(0, tookMs - rows * UNSUSPICIOUS_MS_PER_ROW)
-    if (!exact) {
-      this.#measure = false
-      this.#hereMs = Math.min(unexplainedMs, (this.#hereMs ?? unexplainedMs) + unexplainedMs / 8)
-      return
-    }
+    if (!exact) return false
     const size = rows >= MANY_ROWS ? 'many' : 'few'
-    this.#slow = unexplainedMs > UNSUSPICIOUS[size] ? this.#slow + 1 : 0
-    if (this.#slow < SUSPICIOUS_RUN[size]) return
-    if (this.#hereMs === undefined || --this.#measureIn < 0) {
-      this.#measure = true
-      this.#measureIn = MEASURE_EVERY
-    } else {
-      this.#exactFrom = now + Math.max(0, unexplainedMs - this.#hereMs - UNSUSPICIOUS.many) / SHARE
-    }
+    const slow = tookMs - rows * UNSUSPICIOUS_MS_PER_ROW > UNSUSPICIOUS[size]
+    this.#slow = slow ? this.#slow + 1 : 0
+    if (this.#slow < SUSPICIOUS_RUN[size] || now < this.#trustedUntil || this.#known.size === 0) return false
+    this.#fromHere = true
+    this.#slow = 0
+    this.#scoutFrom = now
+    return true
   }
 
   /** Jobs were inserted here, perhaps into a level that is new or before the place that is known. */
   inserted(rows: readonly JobRow[]): void {
     if (this.#known.size === 0) return
-    for (const { queue, priority, runAfter } of rows) {
-      const key = keyOf(queue, priority)
-      const place = this.#known.get(key)
-      if (!place || runAfter < place.runAfter) this.#known.set(key, { queue, priority, runAfter })
+    for (const { id, queue, priority, runAfter } of rows) {
+      const place = this.#known.get(keyOf(queue, priority))
+      if (!place) this.#known.set(keyOf(queue, priority), { queue, priority, runAfter })
+      else if (this.#fromHere && runAfter < place.runAfter) this.#early.push(id)
     }
+  }
+
+  /** Whether a scout is to be sent now; whoever is told so sends it and tells what became of it. */
+  wantsScout(now: number): boolean {
+    if (!this.#fromHere || this.#scouting || now < this.#scoutFrom) return false
+    this.#scouting = true
+    return true
+  }
+
+  /** In how many milliseconds a scout may be sent; Infinity when there is no need of one. */
+  scoutInMs(now: number): number {
+    return this.#fromHere && !this.#scouting ? Math.max(0, this.#scoutFrom - now) : Infinity
+  }
+
+  scouted(found: readonly EarlyJob[], tookMs: number, now: number): void {
+    this.#scouting = false
+    for (const { id, queue, priority, runAfter } of found) {
+      const key = keyOf(queue, priority)
+      if (!this.#known.has(key)) this.#known.set(key, { queue, priority, runAfter })
+      this.#early.push(id)
+    }
+    this.#scoutFrom = now + tookMs / SHARE
+    if (tookMs > QUICK_SCOUT_MS) return
+    this.#fromHere = false
+    this.#early = []
+    this.#trustedUntil = now + TRUST_MS
+  }
+
+  scoutFailed(now: number): void {
+    this.#scouting = false
+    this.#scoutFrom = now + NEXT_TRY_MS
   }
 
   #advance({ queue, priority, runAfter }: JobRow): void {

@@ -1,9 +1,9 @@
 /** The PostgreSQL store: which operation runs how. The statements are in the files beside it. */
 import type { Change, ClaimRequest, FencedSettlement, InsertOutcome, JobRow, NewJob, Store } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
-import { claim, needsTransaction as settlesFirst, inOrderOf, type ClaimAnswer } from './claim.js'
+import { claim, needsTransaction as settlesFirst, type ClaimAnswer } from './claim.js'
 import type { PgPool } from './connections.js'
-import { Database } from './database.js'
+import { Database, LONG_ANSWER_MS } from './database.js'
 import { dialect } from './dialect.js'
 import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll, insertPlain, isPlain, needsTransaction as takesOver } from './insert.js'
@@ -14,6 +14,7 @@ import { migrate } from './migrate.js'
 import { cancelAll, get, repairAll } from './people.js'
 import { Places } from './places.js'
 import { prune } from './prune.js'
+import { scout } from './scout.js'
 import { reportAll, settleAll } from './settle.js'
 import { Watcher } from './watch.js'
 import { addWorker, allWorkers, beat, lostClaims, removeWorker, touchWorker } from './workers.js'
@@ -77,7 +78,11 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     workers: () => read(() => allWorkers(text)),
 
     claim: async (request, settlements = []) => {
-      const answer = await claimFrom(database, placesFor(placesOf, request), request, settlements)
+      const places = placesFor(placesOf, request)
+      const answer = await claimFrom(database, places, request, settlements)
+      void sendScout(database, places, request)?.then((found) => found && watcher.announced('due'))
+      const scoutInMs = Math.ceil(places.scoutInMs(performance.now()))
+      if (answer.jobs.length < request.limit && scoutInMs < (answer.nextDueInMs ?? Infinity)) answer.nextDueInMs = scoutInMs
       // It must not be taken back, or there would be one attempt too many.
       if (settlements.length === 0 && answer.jobs.some(mayBeLastAttempt)) await read(() => touchWorker(text, request.workerId))
       if (settlements.some(({ settlement }) => settlement.status === 'retrying')) watcher.changed('due')
@@ -132,28 +137,37 @@ function placesFor(all: Map<string, Places>, { types }: ClaimRequest): Places {
 
 async function claimFrom(
   database: Database,
-  memory: Places,
+  places: Places,
   request: ClaimRequest,
   settlements: readonly FencedSettlement[],
 ): Promise<ClaimAnswer> {
   const { text } = database.dialect
-  const attempt = async (places: ReturnType<Places['choose']>, limit: number, settling: readonly FencedSettlement[]) => {
-    const since = performance.now()
-    const answer = await database.run(() => claim(text, { ...request, limit }, settling, places), {
-      transaction: settlesFirst(settling),
-      lane: true,
-    })
-    const now = performance.now()
-    memory.learn(places === undefined, answer.jobs, answer.jobs.length + settling.length, now - since, now)
-    if (memory.slow) database.planAnew()
-    return answer
-  }
-  const places = memory.choose(request, performance.now())
-  const answer = await attempt(places, request.limit, settlements)
-  const missing = request.limit - answer.jobs.length
-  if (places === undefined || !answer.alive || missing <= 0) return answer
-  const waitMs = Math.ceil(memory.exactInMs(performance.now()))
-  if (waitMs > 0) return { ...answer, nextDueInMs: Math.min(answer.nextDueInMs ?? Infinity, waitMs) }
-  const more = await attempt(undefined, missing, [])
-  return { ...more, settled: answer.settled, jobs: [...answer.jobs, ...more.jobs].sort(inOrderOf(request.queues)) }
+  const since = performance.now()
+  const from = places.choose(request)
+  const options = { transaction: settlesFirst(settlements), lane: true }
+  const answer = await database.run(() => claim(text, request, settlements, from), options)
+  const now = performance.now()
+  if (places.learn(from === undefined, answer.jobs, answer.jobs.length + settlements.length, now - since, now))
+    database.planAnew()
+  return answer
+}
+
+/** Answers whether it found anything, once it is back; undefined when none is to be sent. */
+function sendScout(database: Database, places: Places, request: ClaimRequest): Promise<boolean> | undefined {
+  const since = performance.now()
+  if (!places.wantsScout(since)) return undefined
+  return database
+    .run(() => scout(database.dialect.text, request, places.known(request.queues)), { answerMs: LONG_ANSWER_MS })
+    .then(
+      (found) => {
+        const now = performance.now()
+        places.scouted(found, now - since, now)
+        return found.length > 0
+      },
+      () => {
+        // Whoever claims is told of an outage.
+        places.scoutFailed(performance.now())
+        return false
+      },
+    )
 }

@@ -3,54 +3,52 @@ import { Places } from '../../../src/stores/postgres/places.js'
 import type { ClaimRequest, JobRow } from '../../../src/store.js'
 
 const request: ClaimRequest = { workerId: 'w', token: 't', queues: ['slow', 'default'], types: ['mail'], limit: 500 }
-const job = (runAfter: number, queue = 'default', priority = 0): JobRow => ({ queue, priority, runAfter }) as JobRow
-
-/** A memory, and the claims that it learns from: many rows, unless it says otherwise, of the run_after that is the time. */
-function memory() {
-  const places = new Places()
-  let now = 1_000
-  return {
-    places,
-    choose: () => places.choose(request, now),
-    wait: (ms: number) => void (now += ms),
-    exactInMs: () => places.exactInMs(now),
-    claim: (tookMs: number, { exact = true, rows = 500, jobs = [job(now)] } = {}): void => {
-      now += tookMs
-      places.learn(exact, jobs, rows, tookMs, now)
-    },
-  }
-}
+const job = (runAfter: number, queue = 'default', priority = 0, id = 'job'): JobRow =>
+  ({ id, queue, priority, runAfter }) as JobRow
 
 /** What 500 rows take without anybody asking why. */
 const USUAL_MS = 10
 const SLOW_MS = 60
 
-/** Three slow exact claims, and the claim from here that they are compared with. */
+/** A memory, and the exact claims that it learns from: many rows, unless it says otherwise, of the run_after that is the time. */
+function memory() {
+  const places = new Places()
+  let now = 1_000
+  return {
+    places,
+    now: () => now,
+    choose: () => places.choose(request),
+    wait: (ms: number) => void (now += ms),
+    claim: (tookMs: number, { rows = 500, jobs = [job(now)] } = {}): boolean => {
+      now += tookMs
+      return places.learn(true, jobs, rows, tookMs, now)
+    },
+    scout: (tookMs: number, found: readonly JobRow[] = []): void => {
+      expect(places.wantsScout(now)).toBe(true)
+      now += tookMs
+      places.scouted(found, tookMs, now)
+    },
+  }
+}
+
+/** Three exact claims that took too long. */
 function suspicious() {
   const all = memory()
-  for (let i = 0; i < 3; i++) all.claim(SLOW_MS)
-  expect(all.choose()).toHaveLength(1)
-  all.claim(USUAL_MS, { exact: false })
-  expect(all.choose()).toBeUndefined()
-  all.claim(SLOW_MS)
+  expect([all.claim(SLOW_MS), all.claim(SLOW_MS), all.claim(SLOW_MS)]).toEqual([false, false, true])
   return all
 }
 
-it('claims are exact at first, and as long as they take no longer than their rows explain', () => {
-  const { claim, choose, places } = memory()
+it('claims are exact as long as they take no longer than their rows explain', () => {
+  const { claim, choose, places, now } = memory()
+  for (let i = 0; i < 1_000; i++) expect(claim(USUAL_MS)).toBe(false)
   expect(choose()).toBeUndefined()
-  for (let i = 0; i < 1_000; i++) claim(USUAL_MS)
-  expect(choose()).toBeUndefined()
-  expect(places.slow).toBe(false)
+  expect(places.wantsScout(now())).toBe(false)
+  expect(places.scoutInMs(now())).toBe(Infinity)
 })
 
 it('one that takes longer now and then says nothing', () => {
   const { claim, choose } = memory()
-  for (let i = 0; i < 100; i++) {
-    claim(SLOW_MS)
-    claim(SLOW_MS)
-    claim(USUAL_MS)
-  }
+  for (let i = 0; i < 100; i++) for (const ms of [SLOW_MS, SLOW_MS, USUAL_MS]) expect(claim(ms)).toBe(false)
   expect(choose()).toBeUndefined()
 })
 
@@ -59,84 +57,79 @@ it('of few rows, each may take longer before anybody asks why', () => {
   for (let i = 0; i < 100; i++) claim(15, { rows: 1 })
   expect(choose()).toBeUndefined()
   for (let i = 0; i < 8; i++) claim(30, { rows: 1 })
-  expect(choose()).toHaveLength(1)
+  expect(choose()).toBeDefined()
 })
 
-it('several slow ones in a row are compared with one from a little before where the last one ended', () => {
-  const { claim, choose, places } = memory()
+it('after several slow ones in a row, claims start a little before where the last ended, level by level', () => {
+  const { claim, choose } = memory()
   claim(SLOW_MS, { jobs: [job(5_000), job(7_000), job(6_000)] })
   claim(SLOW_MS, { jobs: [job(4_000, 'slow', 2), job(8_000, 'slow', -1), job(1, 'elsewhere')] })
   claim(SLOW_MS, { jobs: [] })
-  expect(places.slow).toBe(true)
-  expect(choose()).toEqual([
+  expect(choose()?.places).toEqual([
     { queue: 'slow', priority: -1, runAfter: 7_950 },
     { queue: 'slow', priority: 2, runAfter: 3_950 },
     { queue: 'default', priority: 0, runAfter: 6_950 },
   ])
 })
 
-it('then claims are from here for ten times what an exact one costs more, and the next is exact', () => {
-  const { choose, exactInMs, wait } = suspicious()
-  // 60 ms less the 20 that 500 rows explain, less the 3 that nobody asks about.
-  expect(exactInMs()).toBe((60 - 20 - 3) * 10)
-  expect(choose()).toHaveLength(1)
-  wait(369)
-  expect(choose()).toHaveLength(1)
+it('a scout is sent at once then, one at a time, and the next after ten times as long as it took', () => {
+  const { scout, places, now, wait, choose } = suspicious()
+  expect(places.scoutInMs(now())).toBe(0)
+  scout(200)
+  expect(places.scoutInMs(now())).toBe(2_000)
+  wait(1_999)
+  expect(places.wantsScout(now())).toBe(false)
   wait(1)
-  expect(exactInMs()).toBe(0)
+  expect(places.wantsScout(now())).toBe(true)
+  expect(places.wantsScout(now())).toBe(false)
+  expect(choose()).toBeDefined()
+})
+
+it('what a scout finds is claimed by its id, no more at once than the claim may take, and once', () => {
+  const { scout, choose } = suspicious()
+  scout(
+    200,
+    Array.from({ length: 501 }, (_, i) => job(1, 'default', 0, `early-${i}`)),
+  )
+  expect(choose()?.early).toHaveLength(500)
+  expect(choose()?.early).toEqual(['early-500'])
+  expect(choose()?.early).toEqual([])
+})
+
+it('a level that a scout finds is known from then on', () => {
+  const { scout, choose } = suspicious()
+  scout(200, [job(70, 'slow', 5), job(80, 'slow', 5)])
+  expect(choose()?.places).toContainEqual({ queue: 'slow', priority: 5, runAfter: 70 })
+})
+
+it('a quick scout ends it: it was something else, and nobody asks again for a while', () => {
+  const { scout, choose, claim, wait } = suspicious()
+  scout(4)
   expect(choose()).toBeUndefined()
+  for (let i = 0; i < 100; i++) expect(claim(SLOW_MS)).toBe(false)
+  wait(10_000)
+  expect(claim(SLOW_MS)).toBe(true)
 })
 
-it('and when the exact one is quick again, all are', () => {
-  const { claim, choose, places, wait } = suspicious()
-  wait(370)
-  for (let i = 0; i < 10; i++) {
-    claim(USUAL_MS)
-    expect(choose()).toBeUndefined()
-  }
-  expect(places.slow).toBe(false)
+it('a scout that fails is sent again after a second', () => {
+  const { places, now, wait } = suspicious()
+  expect(places.wantsScout(now())).toBe(true)
+  places.scoutFailed(now())
+  expect(places.scoutInMs(now())).toBe(1_000)
+  wait(1_000)
+  expect(places.wantsScout(now())).toBe(true)
 })
 
-it('where claims from here are as slow, exact ones go on: the machine is, and not the claim', () => {
-  const all = memory()
-  for (let i = 0; i < 3; i++) all.claim(SLOW_MS)
-  all.claim(SLOW_MS, { exact: false })
-  for (let i = 0; i < 10; i++) {
-    all.claim(SLOW_MS)
-    expect(all.choose()).toBeUndefined()
-  }
-})
-
-it('from here is measured again now and then', () => {
-  const all = memory()
-  let fromHere = 0
-  for (let i = 0; i < 100; i++) {
-    const exact = all.choose() === undefined
-    if (!exact) fromHere++
-    all.claim(SLOW_MS, { exact })
-  }
-  expect(fromHere).toBeGreaterThan(4)
-  expect(fromHere).toBeLessThan(10)
-})
-
-it('a job that was inserted here before the place, or into a new level, is not passed over', () => {
+it('what is inserted here before the place is claimed by its id, and a new level is known', () => {
   const { places, choose } = suspicious()
-  places.inserted([job(3), job(9_999_999), job(500, 'slow', 7)])
-  expect(choose()).toEqual([
-    { queue: 'slow', priority: 7, runAfter: 500 },
-    { queue: 'default', priority: 0, runAfter: 3 },
-  ])
+  places.inserted([job(0, 'default', 0, 'past'), job(1_000_000, 'default', 0, 'later'), job(30, 'slow', 9, 'new')])
+  expect(choose()).toMatchObject({ early: ['past'] })
+  expect(choose()?.places).toContainEqual({ queue: 'slow', priority: 9, runAfter: 30 })
 })
 
-it('without a place in the queues that are asked for, the claim is exact', () => {
-  const { places } = suspicious()
-  expect(places.choose({ ...request, queues: ['elsewhere'] }, 0)).toBeUndefined()
-})
-
-it('remembers a thousand levels, and forgets the one that was used longest ago', () => {
-  const { places, claim } = suspicious()
-  claim(USUAL_MS, { exact: false, jobs: Array.from({ length: 1_000 }, (_, i) => job(1, 'many', i)) })
-  const known = places.choose({ ...request, queues: ['default', 'many'] }, 0)!
-  expect(known).toHaveLength(1_000)
-  expect(known.every(({ queue }) => queue === 'many')).toBe(true)
+it('the oldest of more than a thousand levels is forgotten', () => {
+  const { claim, choose } = suspicious()
+  for (let i = 1; i <= 1_000; i++) claim(USUAL_MS, { jobs: [job(100_000 + i, 'default', i)] })
+  expect(choose()?.places).toHaveLength(1_000)
+  expect(choose()?.places.some(({ priority }) => priority === 0)).toBe(false)
 })

@@ -13,6 +13,7 @@ import { postgresStore } from '../../../src/stores/postgres/index.js'
 import { insertAll } from '../../../src/stores/postgres/insert.js'
 import { cancelAll, get, repairAll } from '../../../src/stores/postgres/people.js'
 import { prune } from '../../../src/stores/postgres/prune.js'
+import { scout } from '../../../src/stores/postgres/scout.js'
 import { reportAll, settleAll } from '../../../src/stores/postgres/settle.js'
 import { beat, lostClaims } from '../../../src/stores/postgres/workers.js'
 import { newJob } from '../../../src/testing/new-job.js'
@@ -125,7 +126,7 @@ function summary(plan: PlanNode): Explained {
 }
 
 const request = { workerId: 'w', token: 'new', queues: ['default'], types: ['mail'], limit: 10 }
-const places = [{ queue: 'default', priority: 0, runAfter: 0 }]
+const fromHere = { places: [{ queue: 'default', priority: 0, runAfter: 0 }], early: ['waiting-1'] }
 const entry = { attempt: 1, kind: 'permanent', code: 'c', message: 'm' } as const
 const settlements: FencedSettlement[] = [
   { id: 'running-1', token: 't', maxAttempts: 5, keepForMs: null, settlement: { status: 'succeeded', result: null } },
@@ -139,7 +140,8 @@ const retention = { succeededMs: DAY, failedMs: DAY, canceledMs: DAY }
 /** The statements, and what they may read jobs by. */
 const CASES: [name: string, query: () => Query, indexes: string[]][] = [
   ['an exact claim', () => statements(claim(text, request, []))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
-  ['a claim from here', () => statements(claim(text, request, [], places))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
+  ['a claim from here', () => statements(claim(text, request, [], fromHere))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
+  ['a scout', () => statements(scout(text, request, fromHere.places))[0]!, ['jobs_claimable']],
   ['a claim that settles', () => statements(claim(text, request, settlements))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
   ['a settlement', () => statements(settleAll(text, settlements))[0]!, ['jobs_pkey']],
   ['the look at what was not settled', () => statements(settleAll(text, settlements), [])[1]!, ['jobs_pkey']],
@@ -214,10 +216,10 @@ describe.each(stages)('on a table %s', (_, prepare) => {
     'with %s settings, a claim looks at what it takes, and at nothing that stands before or behind',
     async (planner) => {
       const [exact] = statements(claim(text, request, []))
-      const [fromHere] = statements(claim(text, request, [], places))
+      const [here] = statements(claim(text, request, [], fromHere))
       // Ten jobs, the first row of each of two levels, and those of the delayed ones that tell when to come again.
       expect((await explain(planner, exact!)).visited).toBeLessThan(16)
-      expect((await explain(planner, fromHere!)).visited).toBeLessThan(12)
+      expect((await explain(planner, here!)).visited).toBeLessThan(12)
     },
   )
 })
@@ -242,7 +244,7 @@ it.each(['own', 'foreign'] as const)(
       `SELECT date_part('epoch', min(run_after)) * 1000 AS now FROM ${jobs} WHERE queue = '${queue}' AND status = 'pending'`,
     )) as [{ now: number }]
     const [exact] = statements(claim(text, claimed, []))
-    const [fromHere] = statements(claim(text, claimed, [], [{ queue, priority: 0, runAfter: now }]))
+    const [fromHere] = statements(claim(text, claimed, [], { places: [{ queue, priority: 0, runAfter: now }], early: [] }))
     const walked = await explain(planner, exact!)
     const direct = await explain(planner, fromHere!)
     await report.query('ROLLBACK')
