@@ -1,6 +1,6 @@
 /**
  * A network between a client and a server of this machine that a test can break: stall it, so that bytes stop and nobody is
- * told, or cut it, so that every connection is reset.
+ * told, cut it, so that every connection is reset, or let it lead to another server.
  */
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
@@ -8,11 +8,15 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 export class TcpProxy {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Nothing passes there any more, whatever becomes of the rest. */
+  readonly #stranded = new WeakSet<Socket>()
   #stalled = false
+  #target: number
 
   private constructor(target: number) {
+    this.#target = target
     this.#server = createServer({ allowHalfOpen: true }, (client) => {
-      const server = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true })
+      const server = connect({ port: this.#target, host: '127.0.0.1', allowHalfOpen: true })
       this.#forward(client, server)
       this.#forward(server, client)
     })
@@ -49,7 +53,20 @@ export class TcpProxy {
   /** What was held back passes now. */
   resume(): void {
     this.#stalled = false
-    for (const socket of this.#sockets) socket.resume()
+    for (const socket of this.#sockets) if (!this.#stranded.has(socket)) socket.resume()
+  }
+
+  /** Nothing passes on the present connections any more, though they stay open; new ones are as ever. */
+  strand(): void {
+    for (const socket of this.#sockets) {
+      this.#stranded.add(socket)
+      socket.pause()
+    }
+  }
+
+  /** New connections lead to this port; the present ones stay. */
+  redirect(target: number): void {
+    this.#target = target
   }
 
   /** Resets every connection; new ones pass, unless it is stalled. */
@@ -70,7 +87,7 @@ export class TcpProxy {
       if (!to.write(bytes)) from.pause()
     })
     to.on('drain', () => {
-      if (!this.#stalled) from.resume()
+      if (!this.#stalled && !this.#stranded.has(from)) from.resume()
     })
     from.on('end', () => to.end())
     from.on('error', () => to.resetAndDestroy())

@@ -63,7 +63,7 @@ describe('the size of a payload', { timeout: 60_000 }, () => {
       data: { bytes: 20_000_002, limit: 1_048_576 },
     })
     await query(url, `INSERT INTO jobs (id, type, payload) VALUES ('by-hand', 'type', to_jsonb(repeat('x', 20000000)))`)
-    expect(await (await queue.get('by-hand'))!.result({ timeout: '10s' })).toBe(20_000_000)
+    expect(await (await queue.get('by-hand'))!.result({ timeout: '30s' })).toBe(20_000_000)
     expect(errors).toEqual([])
   })
 })
