@@ -38,14 +38,9 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 
   const read = <T>(work: () => Work<T>): Promise<T> => database.run(work)
   const readMuch = <T>(work: () => Work<T>): Promise<T> => database.run(work, { much: true })
-  const write = async <T>(
-    work: () => Work<T>,
-    change: Change | ((answer: T) => Change | null),
-    transaction = false,
-  ): Promise<T> => {
+  const write = async <T>(work: () => Work<T>, change: Change, transaction = false): Promise<T> => {
     const answer = await database.run(work, { transaction })
-    const what = typeof change === 'function' ? change(answer) : change
-    if (what !== null) watcher.changed(what)
+    watcher.changed(change)
     return answer
   }
 
