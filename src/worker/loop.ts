@@ -72,7 +72,10 @@ export class ClaimLoop {
   #plenty = false
   /** In flight. */
   #exchanges = 0
-  #claimsInFlight = 0
+  /** Rows that the exchanges in flight may hold: what one claims takes the place of what it settles, in one commit. */
+  #heldInFlight = 0
+  /** Settlements that are still to be written one by one. */
+  #heldSingly = 0
   /** Settlements are written one by one: what ends meanwhile waits. */
   #settlingSingly = false
   #scheduled = false
@@ -183,7 +186,8 @@ export class ClaimLoop {
     if (this.#exchanges > 0 && !(this.#exchanges < this.#most && Math.max(limit, settling) >= MANY)) return
     const settlements = settling > 0 ? this.#takeOutbox() : []
     this.#exchanges++
-    this.#claimsInFlight += limit
+    const held = Math.max(limit, settlements.length)
+    this.#heldInFlight += held
     if (limit > 0) {
       this.#awake = false
       clearTimeout(this.#timer)
@@ -196,12 +200,12 @@ export class ClaimLoop {
       answer = await this.#call(settlements, limit, token)
     } catch (error) {
       this.#exchanges--
-      this.#claimsInFlight -= limit
+      this.#heldInFlight -= held
       if (limit > 0) this.#doubt(token)
       return this.#notSettled(settlements, error)
     }
     this.#exchanges--
-    this.#claimsInFlight -= limit
+    this.#heldInFlight -= held
     this.#inFlight -= settlements.length
     this.#accept(settlements, limit, answer)
   }
@@ -227,17 +231,20 @@ export class ClaimLoop {
   async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
     this.#settlingSingly = true
     for (const [i, settlement] of settlements.entries()) {
+      this.#heldSingly = settlements.length - i
       try {
         await this.#settleOne(settlement)
         this.#inFlight--
       } catch (error) {
         this.#settlingSingly = false
+        this.#heldSingly = 0
         if (isOutage(error)) return this.#retryLater(settlements.slice(i), error)
         this.#inFlight--
         return this.#retryLater(settlements.slice(i + 1), error)
       }
     }
     this.#settlingSingly = false
+    this.#heldSingly = 0
     this.#awake = true
     this.#schedule()
   }
@@ -316,9 +323,9 @@ export class ClaimLoop {
     if (!this.#claiming || !(this.#awake || this.#plenty)) return 0
     const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
     const most = this.#env.concurrency + prefetch
-    // What has ended and is not written yet would run again after a crash: it is not to pile up.
-    const here = this.#running + this.#waiting.length + this.#claimsInFlight
-    const room = most - here - Math.max(0, this.unsettled - most)
+    // A crash strands no more than this: what has ended and waits to be written goes with the claim, as a rule.
+    const late = this.#settlingSingly ? this.#heldSingly + this.#outbox.length : 0
+    const room = most - this.#running - this.#waiting.length - this.#heldInFlight - late
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
     const fair = this.#most === 1 ? room : Math.min(room, Math.max(this.#env.concurrency, Math.ceil(most / this.#most)))
     return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, fair)

@@ -38,8 +38,8 @@ const WORKERS = 3
 /** Claims are lost when a worker is cut off for longer: shorter than the stall, so that the others take them over. */
 const LEASE_MS = 2_500
 const LEASE = { lease: `${LEASE_MS}ms`, concurrency: 10, prefetch: 200 } as const
-/** Those that it runs or has claimed ahead, and as many whose end is on its way to the database. */
-const MOST_HELD = 2 * (LEASE.concurrency + LEASE.prefetch)
+/** Those that it runs, has claimed ahead, or whose end is on its way to the database. */
+const MOST_HELD = LEASE.concurrency + LEASE.prefetch
 /** Of the jobs, so many are enqueued after everything is mended. */
 const LAST_SHARE = 0.2
 
