@@ -290,7 +290,7 @@ describe('the conformance suite', () => {
   })
 
   async function firstFailure(harness: Omit<StoreHarness, 'runner'>, random: boolean): Promise<string | undefined> {
-    const { tests } = collect({ ...harness, watchTimeoutMs: 50, randomSeed: 1 })
+    const { tests } = collect({ ...harness, watchTimeoutMs: 50, randomSeed: 1, randomRuns: 100 })
     const chosen = tests.filter(({ name }) => name.startsWith(RANDOM) === random)
     assert.ok(chosen.length > 0)
     chosen.sort((a, b) => costs.get(a.name)! - costs.get(b.name)!)
