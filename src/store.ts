@@ -253,7 +253,7 @@ export interface Store {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
 
-  /** Whether it works elsewhere, while this process goes on: then a second claim is worth making while the first is on its way. */
+  /** Whether it works elsewhere, while this process goes on: then two large inserts are worth making beside each other. */
   readonly parallel?: boolean
 
   /**

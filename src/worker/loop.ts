@@ -1,8 +1,7 @@
 /**
  * The claim loop: keeps the slots full and carries settlements to the store.
  *
- *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight as a rule; a
- *             second one where the store is elsewhere, and there is much to do: it serves the one while the jobs of the other run.
+ *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most.
  *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
  *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
  *
@@ -27,8 +26,6 @@ const HAND_BACK_MS = 500
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
 const MOST_UNANSWERED = 1_000
-/** A second exchange is worth while it settles or claims so many. */
-const MANY = 100
 
 export interface LoopEnv {
   store: Store
@@ -70,10 +67,7 @@ export class ClaimLoop {
   #awake = true
   /** The last claim was answered in full: there may be more. */
   #plenty = false
-  /** In flight. */
-  #exchanges = 0
-  /** Rows that the exchanges in flight may hold: what one claims takes the place of what it settles, in one commit. */
-  #heldInFlight = 0
+  #exchanging = false
   /** Settlements that are still to be written one by one. */
   #heldSingly = 0
   /** Settlements are written one by one: what ends meanwhile waits. */
@@ -99,7 +93,7 @@ export class ClaimLoop {
   /** Something may be due. With nothing else to do it is looked for at once. */
   wake(): void {
     this.#awake = true
-    if (this.#running > 0 || this.#exchanges > 0 || this.unsettled > 0 || this.#paused) this.#schedule()
+    if (this.#running > 0 || this.#exchanging || this.unsettled > 0 || this.#paused) this.#schedule()
     else void this.#exchange()
   }
 
@@ -169,7 +163,7 @@ export class ClaimLoop {
   }
 
   #schedule(): void {
-    if (this.#closed || this.#scheduled || this.#paused) return
+    if (this.#closed || this.#scheduled || this.#exchanging || this.#paused) return
     this.#scheduled = true
     // After this turn of the event loop: what ends in it is settled together.
     setImmediate(() => {
@@ -179,40 +173,28 @@ export class ClaimLoop {
   }
 
   async #exchange(): Promise<void> {
-    if (this.#closed) return
+    if (this.#exchanging || this.#closed) return
     const limit = this.#limit()
     const settling = this.#settlingSingly ? 0 : this.#outbox.length
     if (limit === 0 && settling === 0) return this.#checkIdle()
-    if (this.#exchanges > 0 && !(this.#exchanges < this.#most && Math.max(limit, settling) >= MANY)) return
     const settlements = settling > 0 ? this.#takeOutbox() : []
-    this.#exchanges++
-    const held = Math.max(limit, settlements.length)
-    this.#heldInFlight += held
+    this.#exchanging = true
     if (limit > 0) {
       this.#awake = false
       clearTimeout(this.#timer)
     }
-    // The second one, if it is worth while.
-    if (this.#most > 1) this.#schedule()
     const token = uuidv7()
     let answer: ClaimAnswer
     try {
       answer = await this.#call(settlements, limit, token)
     } catch (error) {
-      this.#exchanges--
-      this.#heldInFlight -= held
+      this.#exchanging = false
       if (limit > 0) this.#doubt(token)
       return this.#notSettled(settlements, error)
     }
-    this.#exchanges--
-    this.#heldInFlight -= held
+    this.#exchanging = false
     this.#inFlight -= settlements.length
     this.#accept(settlements, limit, answer)
-  }
-
-  /** So many exchanges may be in flight. */
-  get #most(): number {
-    return this.#env.store.parallel ? 2 : 1
   }
 
   #takeOutbox(): ClaimSettlement[] {
@@ -325,10 +307,9 @@ export class ClaimLoop {
     const most = this.#env.concurrency + prefetch
     // A crash strands no more than this: what has ended and waits to be written goes with the claim, as a rule.
     const late = this.#settlingSingly ? this.#heldSingly + this.#outbox.length : 0
-    const room = most - this.#running - this.#waiting.length - this.#heldInFlight - late
+    const room = most - this.#running - this.#waiting.length - late
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
-    const fair = this.#most === 1 ? room : Math.min(room, Math.max(this.#env.concurrency, Math.ceil(most / this.#most)))
-    return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, fair)
+    return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, room)
   }
 
   #startWaiting(): void {
@@ -360,7 +341,7 @@ export class ClaimLoop {
 
   #checkIdle(): void {
     if (this.#running > 0 || this.#waiting.length > 0 || this.unsettled > 0) return
-    if (this.#exchanges > 0 || ((this.#awake || this.#plenty) && this.#claiming)) return
+    if (this.#exchanging || ((this.#awake || this.#plenty) && this.#claiming)) return
     for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 }

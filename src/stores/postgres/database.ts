@@ -25,11 +25,6 @@ export interface RunOptions {
   transaction?: boolean
   /** Reads much: in one transaction, planned for what is there, and with all the time that it takes. */
   much?: boolean
-  /**
-   * On one connection with all others of the kind, one after the other: what writes to the same pages gains nothing by being done
-   * side by side. For work whose statements each stand alone.
-   */
-  lane?: boolean
   /** How long to wait for each answer. Milliseconds. */
   answerMs?: number
 }
@@ -42,14 +37,6 @@ const MOST_TRIES = 10
 const PLANS_APART_MS = 10_000
 /** How long a closing store waits for the calls in flight. Milliseconds. */
 const LAST_ANSWERS_MS = 2_000
-
-interface Lane {
-  client: Promise<PgClient>
-  /** Ends with the work of the last one in it. A library that is asked two questions at once puts up with it, and warns. */
-  turn: Promise<unknown>
-  users: number
-  broken: boolean
-}
 
 export class Database {
   readonly name: string
@@ -69,7 +56,6 @@ export class Database {
   /** Rejects whoever waits for a connection. */
   readonly #refusals = new Set<(error: Error) => void>()
   #pool: Promise<PgPool> | undefined
-  #lane: Lane | undefined
   #plainPool: Promise<PgPool> | undefined
   #closing: Promise<void> | undefined
 
@@ -98,8 +84,7 @@ export class Database {
       for (let tries = 1; ; tries++) {
         try {
           if (transaction) return await this.#borrowed((client) => this.#inTransaction(client, begin, work, answerMs))
-          const steps = (client: PgClient): Promise<T> => this.#steps(client, work, answerMs)
-          return await (options.lane ? this.#inLane(steps) : this.#borrowed(steps))
+          return await this.#borrowed((client) => this.#steps(client, work, answerMs))
         } catch (error) {
           if (this.#prepares && isUnprepared(error)) this.#prepares = false
           else if (!isConflict(error) || tries === MOST_TRIES) throw error
@@ -161,36 +146,6 @@ export class Database {
       throw error
     } finally {
       this.#giveBack(client, broken)
-    }
-  }
-
-  /** The first one borrows the connection, the last one gives it back; in between each has its turn. */
-  async #inLane<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
-    const lane = (this.#lane ??= { client: this.#borrow(), turn: Promise.resolve(), users: 0, broken: false })
-    const leave = (): void => {
-      if (this.#lane === lane) this.#lane = undefined
-    }
-    lane.users++
-    try {
-      const done = lane.turn.then(async () => work(await lane.client))
-      lane.turn = done.catch(() => {})
-      return await done
-    } catch (error) {
-      if (isBroken(error)) {
-        lane.broken = true
-        leave()
-        // The others in it need not wait for their own deadlines.
-        void lane.client.then(cut, () => {})
-      }
-      throw error
-    } finally {
-      if (--lane.users === 0) {
-        leave()
-        void lane.client.then(
-          (client) => this.#giveBack(client, lane.broken),
-          () => {},
-        )
-      }
     }
   }
 

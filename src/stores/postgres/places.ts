@@ -24,11 +24,11 @@ export interface FromHere {
 }
 
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
-const UNSUSPICIOUS = { many: 3, few: 20 }
+const UNSUSPICIOUS = { many: 30, few: 20 }
 const MANY_ROWS = 100
 const UNSUSPICIOUS_MS_PER_ROW = 0.04
 /** So many in a row must have taken longer: a busy machine makes one slow now and then. */
-const SUSPICIOUS_RUN = { many: 3, few: 8 }
+const SUSPICIOUS_RUN = { many: 5, few: 8 }
 /** Commits that began earlier may end a little later than others: a claim from here starts this much earlier. Milliseconds. */
 const MARGIN_MS = 50
 /** Scouts may take this share of the time. */

@@ -139,7 +139,7 @@ async function claimFrom(
   const { text } = database.dialect
   const since = performance.now()
   const from = places.choose(request)
-  const options = { transaction: settlesFirst(settlements), lane: true }
+  const options = { transaction: settlesFirst(settlements) }
   const answer = await database.run(() => claim(text, request, settlements, from), options)
   const now = performance.now()
   if (places.learn(from === undefined, answer.jobs, answer.jobs.length + settlements.length, now - since, now))

@@ -31,10 +31,11 @@ function memory() {
   }
 }
 
-/** Three exact claims that took too long. */
+/** Five exact claims that took too long. */
 function suspicious() {
   const all = memory()
-  expect([all.claim(SLOW_MS), all.claim(SLOW_MS), all.claim(SLOW_MS)]).toEqual([false, false, true])
+  for (let i = 0; i < 4; i++) expect(all.claim(SLOW_MS)).toBe(false)
+  expect(all.claim(SLOW_MS)).toBe(true)
   return all
 }
 
@@ -64,7 +65,7 @@ it('after several slow ones in a row, claims start a little before where the las
   const { claim, choose } = memory()
   claim(SLOW_MS, { jobs: [job(5_000), job(7_000), job(6_000)] })
   claim(SLOW_MS, { jobs: [job(4_000, 'slow', 2), job(8_000, 'slow', -1), job(1, 'elsewhere')] })
-  claim(SLOW_MS, { jobs: [] })
+  for (let i = 0; i < 3; i++) claim(SLOW_MS, { jobs: [] })
   expect(choose()?.places).toEqual([
     { queue: 'slow', priority: -1, runAfter: 7_950 },
     { queue: 'slow', priority: 2, runAfter: 3_950 },
