@@ -42,6 +42,8 @@ const LEASE = { lease: `${LEASE_MS}ms`, concurrency: 10, prefetch: 200 } as cons
 const MOST_HELD = LEASE.concurrency + LEASE.prefetch
 /** Of the jobs, so many are enqueued after everything is mended. */
 const LAST_SHARE = 0.2
+const LAST_PORTIONS = 40
+const LAST_MS = 8_000
 
 interface Break {
   what: string
@@ -120,7 +122,11 @@ describe(`${size.jobs} jobs while the server and the network break`, { timeout: 
         () => false,
       ),
     )
-    await enqueue(last)
+    // For longer than a worker pauses between its tries, so that each of them is back before all is done.
+    for (let portion = 0; portion < LAST_PORTIONS; portion++) {
+      await enqueue(last / LAST_PORTIONS)
+      await sleep(LAST_MS / LAST_PORTIONS)
+    }
     const open = `SELECT count(*)::int AS n FROM jobs WHERE status <> 'succeeded'`
     await until('all have succeeded', async () => (await server.query<{ n: number }>(open))[0]!.n === 0, 120_000)
     await Promise.all(workers.map((worker) => worker.order({ do: 'stop', timeout: '1000ms' })))
