@@ -68,10 +68,8 @@ export class ClaimLoop {
   /** The last claim was answered in full: there may be more. */
   #plenty = false
   #exchanging = false
-  /** Settlements that are still to be written one by one. */
+  /** Settlements that are still to be written one by one: until then, what ends meanwhile waits. */
   #heldSingly = 0
-  /** Settlements are written one by one: what ends meanwhile waits. */
-  #settlingSingly = false
   #scheduled = false
   #closed = false
   #inFlight = 0
@@ -175,7 +173,7 @@ export class ClaimLoop {
   async #exchange(): Promise<void> {
     if (this.#exchanging || this.#closed) return
     const limit = this.#limit()
-    const settling = this.#settlingSingly ? 0 : this.#outbox.length
+    const settling = this.#heldSingly > 0 ? 0 : this.#outbox.length
     if (limit === 0 && settling === 0) return this.#checkIdle()
     const settlements = settling > 0 ? this.#takeOutbox() : []
     this.#exchanging = true
@@ -211,21 +209,18 @@ export class ClaimLoop {
 
   /** One of them cannot be written: it must not hold up the others, nor its job, which fails for it. */
   async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
-    this.#settlingSingly = true
     for (const [i, settlement] of settlements.entries()) {
       this.#heldSingly = settlements.length - i
       try {
         await this.#settleOne(settlement)
         this.#inFlight--
       } catch (error) {
-        this.#settlingSingly = false
         this.#heldSingly = 0
         if (isOutage(error)) return this.#retryLater(settlements.slice(i), error)
         this.#inFlight--
         return this.#retryLater(settlements.slice(i + 1), error)
       }
     }
-    this.#settlingSingly = false
     this.#heldSingly = 0
     this.#awake = true
     this.#schedule()
@@ -306,7 +301,7 @@ export class ClaimLoop {
     const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
     const most = this.#env.concurrency + prefetch
     // A crash strands no more than this: what has ended and waits to be written goes with the claim, as a rule.
-    const late = this.#settlingSingly ? this.#heldSingly + this.#outbox.length : 0
+    const late = this.#heldSingly > 0 ? this.#heldSingly + this.#outbox.length : 0
     const room = most - this.#running - this.#waiting.length - late
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
     return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, room)

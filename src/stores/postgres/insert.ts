@@ -8,6 +8,7 @@
  */
 import type { InsertOutcome, JobRow, NewJob } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
+import { newRow } from '../new-row.js'
 import type { Text } from './dialect.js'
 import { columnsOf, moment, toRow } from './row.js'
 
@@ -177,37 +178,4 @@ function forSql({ job, position }: Open): string {
   })
   // The payload is JSON already. Of a JSON null the database makes no value at all, and the statement a JSON null again.
   return `${rest.slice(0, -1)},"payload":${job.payload}}`
-}
-
-/** The row as it is stored; reading it back would cost as much as writing it. */
-function newRow(job: NewJob, createdAt: number, runAfter: number): JobRow {
-  return {
-    id: job.id,
-    type: job.type,
-    queue: job.queue,
-    status: 'pending',
-    payload: job.payload,
-    priority: job.priority,
-    attempts: 0,
-    maxAttempts: job.maxAttempts,
-    waits: 0,
-    runAfter,
-    lockedAt: null,
-    lockedBy: null,
-    claimToken: null,
-    cancelRequestedAt: null,
-    idempotencyKey: job.idempotencyKey,
-    fingerprint: job.fingerprint,
-    supersededBy: null,
-    stage: null,
-    progress: null,
-    result: null,
-    history: [],
-    lastError: null,
-    userMessage: null,
-    traceContext: job.traceContext,
-    createdAt,
-    updatedAt: createdAt,
-    finishedAt: null,
-  }
 }

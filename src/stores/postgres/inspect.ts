@@ -1,6 +1,7 @@
 /** The doctor's questions. Reads only, and what any role may read. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Finding } from '../../store.js'
+import { claimsFinding, mebibytes } from '../findings.js'
 import type { Values, Work } from '../../transactions/transaction.js'
 import type { Database } from './database.js'
 import { quoteName, type Text } from './dialect.js'
@@ -247,17 +248,5 @@ function* leftovers(text: Text): Work<Finding[]> {
       SELECT 1 FROM {workers} AS workers WHERE workers.id = jobs.locked_by AND workers.lease_until > {now})`),
     params: [],
   }
-  const lost = rows[0]![0] as number
-  if (lost === 0) return [{ level: 'ok', code: 'claims', message: 'every running job has a living worker' }]
-  return [
-    {
-      level: 'warning',
-      code: 'claims_without_worker',
-      message: `${lost} running ${lost === 1 ? 'job has' : 'jobs have'} no living worker: a worker that knows their types takes them back`,
-    },
-  ]
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`
+  return [claimsFinding(rows[0]![0] as number)]
 }

@@ -5,6 +5,7 @@
 import type { InsertOutcome, JobRow, NewJob } from '../../store.js'
 import { moment } from './database.js'
 import type { Values } from '../../transactions/transaction.js'
+import { newRow } from '../new-row.js'
 import { COLUMNS, toRow } from './row.js'
 import type { SqliteWork, Step } from './work.js'
 
@@ -12,7 +13,7 @@ export function* insertAll(now: number, jobs: readonly NewJob[]): SqliteWork<Ins
   const outcomes: InsertOutcome[] = []
   for (const job of jobs) {
     if (job.supersedes !== null) yield releaseKey(job, job.supersedes, now)
-    const row = newRow(job, now)
+    const row = newRow(job, now, moment('at' in job.runAfter ? job.runAfter.at : now + job.runAfter.delayMs))
     const inserted = yield insertRow(row)
     outcomes.push(
       inserted.length > 0
@@ -80,37 +81,4 @@ function inTheWay(job: NewJob, found: readonly Values[], now: number): InsertOut
 /** Its id being taken, a job cannot replace the row that has it. */
 function supersedesItself({ id, supersedes }: NewJob, holder: JobRow): boolean {
   return holder.id === id && supersedes?.id === id && supersedes.status === holder.status
-}
-
-/** The row as it will be stored; reading it back would cost as much as writing it. */
-function newRow(job: NewJob, now: number): JobRow {
-  return {
-    id: job.id,
-    type: job.type,
-    queue: job.queue,
-    status: 'pending',
-    payload: job.payload,
-    priority: job.priority,
-    attempts: 0,
-    maxAttempts: job.maxAttempts,
-    waits: 0,
-    runAfter: moment('at' in job.runAfter ? job.runAfter.at : now + job.runAfter.delayMs),
-    lockedAt: null,
-    lockedBy: null,
-    claimToken: null,
-    cancelRequestedAt: null,
-    idempotencyKey: job.idempotencyKey,
-    fingerprint: job.fingerprint,
-    supersededBy: null,
-    stage: null,
-    progress: null,
-    result: null,
-    history: [],
-    lastError: null,
-    userMessage: null,
-    traceContext: job.traceContext,
-    createdAt: now,
-    updatedAt: now,
-    finishedAt: null,
-  }
 }

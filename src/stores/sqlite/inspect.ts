@@ -1,6 +1,7 @@
 /** The doctor's questions. Reads only. */
 import { existsSync, statSync } from 'node:fs'
 import type { Finding } from '../../store.js'
+import { claimsFinding, mebibytes } from '../findings.js'
 import { walBytes, type Database, type Sql } from './database.js'
 import { INDEXES, SCHEMA_VERSION, installedVersion, missingIndexes } from './schema.js'
 
@@ -116,17 +117,5 @@ function leftovers(sql: Sql): Finding[] {
        SELECT 1 FROM job_workers WHERE job_workers.id = jobs.locked_by AND job_workers.lease_until > ?)`,
     sql.now,
   )
-  const lost = found[0]![0] as number
-  if (lost === 0) return [{ level: 'ok', code: 'claims', message: 'every running job has a living worker' }]
-  return [
-    {
-      level: 'warning',
-      code: 'claims_without_worker',
-      message: `${lost} running ${lost === 1 ? 'job has' : 'jobs have'} no living worker: a worker that knows their types takes them back`,
-    },
-  ]
-}
-
-function mebibytes(bytes: number): string {
-  return `${(bytes / 1024 / 1024).toFixed(1)} MiB`
+  return [claimsFinding(found[0]![0] as number)]
 }
