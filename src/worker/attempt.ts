@@ -21,6 +21,7 @@ import { userMessage } from '../messages.js'
 import type { JobRow, NewEvent } from '../store.js'
 import type { Outcome } from '../transition.js'
 import type { JobContext, JobLog } from './context.js'
+import type { Lease } from './lease.js'
 import type { AttemptFacts } from './options.js'
 import type { Reporter, Reports } from './reports.js'
 
@@ -38,6 +39,7 @@ export interface AttemptEnv {
   logger: Logger
   locale: 'en' | 'zh'
   reports: Reports
+  lease: Pick<Lease, 'holds'>
   /** The attempt is over; null when it was abandoned. */
   ended(attempt: Attempt, outcome: Outcome | null): void
 }
@@ -114,6 +116,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
     let outcome: Outcome
     try {
       this.payload = await this.#readPayload()
+      // The last look before the effect: the process may have been stalled since the claim was made.
+      if (!this.#env.lease.holds(this.row)) return this.#close({ type: 'handed_back' })
       const returned = await this.preparedType.handler!(this)
       this.#handlerReturned = true
       const result = await this.preparedType.validateResult(returned)
@@ -304,6 +308,10 @@ export class Attempt implements JobContext<unknown>, Reporter {
       const message = 'the worker shut down; the attempt is not spent'
       this.#env.reports.add(this, { event: { kind: 'handed_back', attempt: this.attempt, message, data: null } })
     }
+    this.#close(outcome)
+  }
+
+  #close(outcome: Outcome | null): void {
     this.#ended = true
     this.#env.ended(this, outcome)
   }

@@ -6,7 +6,7 @@
  * another worker may have taken it: the attempts are abandoned, and the worker registers anew under another id.
  */
 import { uuidv7 } from 'uuidv7'
-import type { Store, WorkerInfo } from '../store.js'
+import type { JobRow, Store, WorkerInfo } from '../store.js'
 import type { Attempt } from './attempt.js'
 import { within } from './timers.js'
 
@@ -40,9 +40,12 @@ export class Lease {
     return this.#workerId
   }
 
-  /** The lease has run out as far as this process can tell: its claims may be somebody else's by now. */
-  get lapsed(): boolean {
-    return performance.now() >= this.#heldUntil
+  /**
+   * Whether the claim is still this worker's, as far as this process can tell. One under a former id, or under a lease that has
+   * run out while the process was stalled, may be somebody else's by now.
+   */
+  holds(row: JobRow): boolean {
+    return row.lockedBy === this.#workerId && performance.now() < this.#heldUntil
   }
 
   async register(): Promise<void> {

@@ -204,9 +204,9 @@ export class Worker {
     await lease.register()
     // It answered after `stop` had given up on it.
     if (this.#timers.closed) return lease.signOff().then(nothing, nothing)
-    const attemptEnv: AttemptEnv = { files, logger, locale, reports, ended: (attempt, outcome) => this.#ended(attempt, outcome) }
+    const ended: AttemptEnv['ended'] = (attempt, outcome) => this.#ended(attempt, outcome)
     const unwatch = store.watch((change) => this.#changed(change))
-    this.#parts = { lease, loop, reports, attemptEnv, unwatch }
+    this.#parts = { lease, loop, reports, unwatch, attemptEnv: { files, logger, locale, reports, lease, ended } }
     // A beat that failed is made again soon: the next one in turn may come too late.
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat(), this.#options.leaseMs / 15)
     this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
@@ -222,9 +222,7 @@ export class Worker {
   #run(row: JobRow): void {
     const { loop, lease, attemptEnv } = this.#parts!
     const type = this.#env.types.get(row.type)
-    // Claims under a former id, or a lease that has run out while the process was stalled, may be somebody else's by now.
-    if (!type || row.lockedBy !== lease.workerId || lease.lapsed)
-      return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
+    if (!type || !lease.holds(row)) return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
     const attempt = new Attempt(row, type, attemptEnv)
     this.#attempts.add(attempt)
     this.#watchTimeouts()

@@ -160,17 +160,23 @@ describe('with processes', { timeout: 90_000 }, () => {
     await first!.work({ ...LEASE, concurrency: 4 })
     const [former] = (await queue.stats()).workers
     const held = () => here.sql(`SELECT id FROM jobs WHERE status = 'running' AND locked_by = ?`, former!.id).flat()
-    await first!.freeze(() => held().length > 8) // Four are running, so the others were claimed ahead.
-    const claimed = new Set(held())
-    const started = new Set(here.ledger().map(({ id }) => id))
+    let ahead = new Set<string>()
+    await first!.freeze(() => {
+      const started = new Set(here.ledger().map(({ id }) => id))
+      ahead = new Set(
+        held()
+          .map(String)
+          .filter((id) => !started.has(id)),
+      )
+      return ahead.size > 4
+    })
     await second!.work(LEASE)
     await until('the other worker has taken the claims over', () => held().length === 0)
     first!.thaw()
     await until('all of them are over', async () => (await queue.count({ status: ['succeeded'] })) === 3_000)
-    const ofLostClaims = here
-      .ledger()
-      .filter(({ id, attempt, pid }) => pid === first!.pid && attempt === 1 && claimed.has(id) && !started.has(id))
-    expect(ofLostClaims).toEqual([])
+    const ofLostClaims = here.ledger().filter(({ id, attempt, pid }) => pid === first!.pid && attempt === 1 && ahead.has(id))
+    // No more than the one whose start the freeze may have cut in two: after the look at the lease, and before the note of it.
+    expect(ofLostClaims.length).toBeLessThanOrEqual(1)
   })
 
   it('R022: a lone worker that was frozen beyond its lease goes on by itself, and its job ends', async () => {

@@ -54,7 +54,7 @@ describe('the size of a payload', { timeout: 60_000 }, () => {
 
   it('is no matter even beyond what an enqueue takes: a plain INSERT of 20 MB wakes an idle worker, too', async () => {
     const url = await emptyDatabase()
-    const queue = queueOn(url, { answerMs: 10_000 })
+    const queue = queueOn(url)
     queue.define('type', { ...anything, run: (job) => (job.payload as string).length })
     const { worker, errors } = working(queue, { pollInterval: '10m' })
     await worker.idle()
@@ -114,7 +114,7 @@ it('a missing unique index is told of by the doctor, and made again by whoever s
 
 it('a transaction that stays open for long does not make claims slower and slower', { timeout: 60_000 }, async () => {
   const url = await emptyDatabase()
-  const queue = queueOn(url, { answerMs: 10_000 })
+  const queue = queueOn(url)
   const { count } = defineTypes(queue, { started() {} })
   await queue.open()
   const reader = await connected(url)

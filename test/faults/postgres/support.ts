@@ -6,15 +6,16 @@ import { TestServer } from '../../support/postgres/server.js'
 import { TcpProxy } from '../../support/tcp-proxy.js'
 import { recordingLog } from '../support/place.js'
 
-/** So long is waited for an answer here, lest the tests take the ten seconds that it is by default. Milliseconds. */
+/** So long is waited for an answer where none will come, lest the test take the ten seconds that it is by default. Milliseconds. */
 export const ANSWER_MS = 500
+export const HASTY = { answerMs: ANSWER_MS }
 
 /** A queue that is closed with the test. */
 export function queueOn(
   connection: string,
-  { answerMs = ANSWER_MS, schema = 'public', ...options }: { answerMs?: number; schema?: string } & QueueOptions = {},
+  { answerMs, schema = 'public', ...options }: { answerMs?: number; schema?: string } & QueueOptions = {},
 ): Queue {
-  const store = postgresStore({ connection, answerMs, schema })
+  const store = postgresStore({ connection, schema, ...(answerMs !== undefined && { answerMs }) })
   const queue = jobtable(connection, { logger: recordingLog(), ...options, store })
   onTestFinished(() => queue.close())
   return queue
