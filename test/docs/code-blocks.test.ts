@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { buildSync } from 'esbuild'
 import { afterAll, expect, test } from 'vitest'
 import { documents, readBlocks, root, sameOutput, type Block, type Check } from './blocks.js'
 import { checkCommands } from './shell.js'
@@ -16,6 +17,13 @@ for (const block of programs) write(pathOf(block), block.source)
 
 function pathOf(block: Block): string {
   return join(folder, block.document, block.name)
+}
+
+/** As one file with the blocks that it imports, which starts faster than through a loader. */
+function compiled(block: Block): string {
+  const outfile = `${pathOf(block)}.mjs`
+  buildSync({ entryPoints: [pathOf(block)], outfile, bundle: true, packages: 'external', platform: 'node', format: 'esm' })
+  return outfile
 }
 
 function write(path: string, text: string): void {
@@ -58,8 +66,7 @@ test.each(titled('run'))('%s prints what the document says', (_, block) => {
   const output = blocks.find((next) => next.document === block.document && next.line > block.line)
   if (output?.language !== 'text') throw new Error('a block marked "run" must be followed by a text block with what it prints')
   const cwd = mkdtempSync(join(dirname(pathOf(block)), 'run-'))
-  const program = ['--import', 'tsx', pathOf(block)]
-  const { status, stdout, stderr } = spawnSync(process.execPath, program, { cwd, encoding: 'utf8', timeout: 25_000 })
+  const { status, stdout, stderr } = spawnSync(process.execPath, [compiled(block)], { cwd, encoding: 'utf8', timeout: 25_000 })
   // Compared as text only where it differs, so that a failure shows both.
   const printed = status === 0 && sameOutput(stdout, output.code) ? output.code : `${stdout}${stderr}(exit code ${status})`
   expect(printed).toBe(output.code)

@@ -80,7 +80,7 @@ function register(test: StoreTest, harness: StoreHarness): void {
 }
 
 async function run(test: StoreTest, harness: StoreHarness): Promise<void> {
-  const bench = new Bench(await harness.open(), harness)
+  const bench = new Bench(await harness.open({ migrated: !test.unmigrated }), harness)
   try {
     if (!test.unmigrated) await bench.store.migrate()
     await test.run(bench)

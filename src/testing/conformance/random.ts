@@ -25,7 +25,7 @@ function fromEnvironment(name: string): number | undefined {
 }
 
 async function playAll(harness: StoreHarness, sequence: readonly Step[]): Promise<void> {
-  const bench = new Bench(await harness.open(), harness)
+  const bench = new Bench(await harness.open({ migrated: true }), harness)
   try {
     const model = modelStore({ clock: bench.clock })
     await Promise.all([bench.store.migrate(), model.migrate()])

@@ -22,7 +22,7 @@ export interface TestRunner {
 }
 
 export interface OpenedStore {
-  /** A store on a database of its own, empty: not even migrated. */
+  /** A store on a database of its own, empty. */
   store: Store
   /** The time of that database as the store sees it. */
   clock: TestClock
@@ -54,8 +54,11 @@ export type Need = 'another' | 'rawInsert' | 'processes'
 
 export interface StoreHarness {
   runner: TestRunner
-  /** Called once for each test. */
-  open(): Promise<OpenedStore>
+  /**
+   * Called once for each test, most of which migrate first. Where `migrated` is false the database must not be migrated yet; else
+   * it may be, as long as its tables are empty, which spares making them for each test.
+   */
+  open(test: { migrated: boolean }): Promise<OpenedStore>
   /** What this database does not have, and why. Tests that need it are reported as skipped, with this reason. */
   without?: Partial<Record<Need, string>>
   /** Tests that are not run: their names, each with the reason. */

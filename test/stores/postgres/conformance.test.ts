@@ -2,4 +2,7 @@ import { describe, it } from 'vitest'
 import { describeStore } from '../../../src/testing/index.js'
 import { onSharedServer } from './support.js'
 
-describeStore('PostgreSQL', { runner: { describe, it }, open: onSharedServer })
+// A sequence takes ten times as long as on SQLite.
+const randomRuns = Number(process.env['JOBTABLE_RANDOM_RUNS'] ?? 25)
+
+describeStore('PostgreSQL', { runner: { describe, it }, open: onSharedServer, randomRuns })
