@@ -171,6 +171,8 @@ export interface WorkerInfo {
   id: string
   host: string
   pid: number
+  /** Tells others on the same machine whether its process is gone; null where nobody could tell. */
+  process: string | null
   queues: readonly string[]
   types: readonly string[]
   concurrency: number

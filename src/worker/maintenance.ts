@@ -1,5 +1,5 @@
 /**
- * What every worker does on the side, without a leader: takes back lost claims, and deletes what is past its retention.
+ * What every worker does on the side, without a leader: takes back lost claims, those of processes that are gone at once, and deletes what is past its retention.
  * Each pass returns its counts, and one row that cannot be handled does not hold up the others.
  */
 import { describeError } from '../classify/describe.js'
@@ -7,11 +7,22 @@ import { fileOf, type FileStore } from '../files.js'
 import { readJson } from '../json.js'
 import { DEFAULT_POLICY, type PreparedType } from '../job-type.js'
 import { userMessage } from '../messages.js'
-import type { FencedSettlement, JobRow, PrunedJob, Retention, SettleOutcome, Store } from '../store.js'
+import type { FencedSettlement, JobRow, PrunedJob, Retention, SettleOutcome, Store, WorkerRow } from '../store.js'
 import { settle, type Outcome, type RetryPolicy } from '../transition.js'
+import { isGone } from './process-identity.js'
 
 const RECOVER_AT_ONCE = 100
 const PRUNE_AT_ONCE = 500
+
+/**
+ * Ends the leases of workers whose process is gone, as far as this machine can tell, so that nobody waits for them to run out.
+ * Returns these workers.
+ */
+export async function retireGone(store: Store): Promise<WorkerRow[]> {
+  const gone = (await store.workers()).workers.filter(({ process }) => isGone(process))
+  for (const { id } of gone) await store.retire(id)
+  return gone
+}
 
 interface Claim {
   id: string

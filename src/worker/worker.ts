@@ -5,7 +5,7 @@
  *
  * While it works it keeps its lease by heartbeats, learns of cancellations, enforces timeouts, and does its share of the
  * maintenance. Heartbeats go on until the last job has ended. Its parts: `ClaimLoop` claims and settles, `Attempt` runs a
- * handler, `Reports` writes what handlers report, `Lease` keeps the claims, `maintenance.ts` cleans up after others.
+ * handler, `Reports` writes what handlers report, `Lease` keeps the claims, `upkeep.ts` cleans up after others.
  */
 import { hostname } from 'node:os'
 import { parseDuration, type Duration } from '../duration.js'
@@ -19,10 +19,12 @@ import { Attempt, CUT_OFF_GRACE_MS, factsOf, type AttemptEnv } from './attempt.j
 import { Lease } from './lease.js'
 import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
-import { handBackUnanswered, prune, recoverLost, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
+import { handBackUnanswered, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
 import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
+import { processIdentity } from './process-identity.js'
 import { Reports } from './reports.js'
 import { signal, Timers } from './timers.js'
+import { startUpkeep } from './upkeep.js'
 
 export interface WorkerEnv {
   types: ReadonlyMap<string, PreparedType>
@@ -43,8 +45,6 @@ const OVERTIME_MS = 1_000
 /** A wrong set-up stays wrong; a database that is away may come back. */
 const RECOVERABLE: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
 const nothing = (): undefined => undefined
-const FIRST_PRUNE_MS = 3_000
-const PRUNE_EVERY_MS = 600_000
 /** Cancellations are looked for at most this often. Milliseconds. */
 const CANCEL_CHECK_MS = 500
 /** A timeout is noticed at most this late. Milliseconds. */
@@ -209,8 +209,15 @@ export class Worker {
     this.#parts = { lease, loop, reports, unwatch, attemptEnv: { files, logger, locale, reports, lease, ended } }
     // A beat that failed is made again soon: the next one in turn may come too late.
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat(), this.#options.leaseMs / 15)
-    this.#every(Math.min(5_000, this.#options.leaseMs / 4), 'lost jobs could not be taken back', () => this.#recover(store))
-    void this.#timers.sleep(FIRST_PRUNE_MS).then(() => this.#pruneAndRepeat(store))
+    startUpkeep({
+      ...this.#env,
+      store,
+      leaseMs: this.#options.leaseMs,
+      timers: this.#timers,
+      stopping: () => this.#stopping !== undefined,
+      settled: (claim) => this.#listeners.settled(claim),
+      failed: (error, problem) => this.#failed(error, problem),
+    })
     loop.wake()
     return this.#parts
   }
@@ -276,31 +283,6 @@ export class Worker {
       this.#cancelCheck = undefined
       await lease.checkCanceled().catch((error: unknown) => this.#failed(error, 'cancellations could not be looked for'))
     })
-  }
-
-  async #recover(store: Store): Promise<void> {
-    const { types, locale, logger } = this.#env
-    const recovered = await recoverLost({
-      store,
-      types,
-      locale,
-      settled: (claim) => this.#listeners.settled(claim),
-      failed: (err, row) => logger.error({ err, jobId: row.id }, 'a lost job could not be taken back'),
-    })
-    if (recovered > 0) logger.warn({ recovered }, 'jobs of lost workers were taken back')
-  }
-
-  /** Soon after the start, for workers that do not live long, and then every now and again. */
-  async #pruneAndRepeat(store: Store): Promise<void> {
-    if (this.#stopping) return
-    const problem = 'finished jobs could not be pruned'
-    this.#every(PRUNE_EVERY_MS, problem, () => this.#prune(store))
-    await this.#prune(store).catch((error: unknown) => this.#failed(error, problem))
-  }
-
-  async #prune(store: Store): Promise<void> {
-    const pruned = await prune(store, this.#env.files, this.#env.retention, () => this.#stopping !== undefined)
-    if (pruned > 0) this.#env.logger.info({ pruned }, 'finished jobs past their retention were deleted')
   }
 
   /** Looks at the clock while something runs: a worker without a job has nothing to wake up for. */
@@ -389,6 +371,7 @@ export class Worker {
       id,
       host: hostname(),
       pid: process.pid,
+      process: processIdentity(),
       queues: this.#servedQueues(),
       types: this.#handledTypes().map(({ name }) => name),
       concurrency: this.#options.concurrency,

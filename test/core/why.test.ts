@@ -25,6 +25,7 @@ const worker = (over: Partial<WorkerRow> = {}): WorkerRow => ({
   id: 'w1',
   host: 'box',
   pid: 7,
+  process: null,
   queues: ['default'],
   types: ['mail'],
   concurrency: 10,

@@ -48,6 +48,9 @@ const PLANNING = {
   enable_mergejoin: ['off', 'on'],
 } as const
 
+/** Statements of a millisecond are not worth compiling, and compiled code is not kept with their plans. */
+const JIT = '-c jit=off'
+
 /** Within a transaction. */
 export const PLANNED_FREELY = Object.entries(PLANNING)
   .map(([name, [, free]]) => `SET LOCAL ${name} = ${free}`)
@@ -59,7 +62,7 @@ export async function openPool(
   { tuned, connectMs }: { tuned: boolean; connectMs: number },
 ): Promise<PgPool> {
   const { Pool } = await loadPg()
-  const options = Object.entries(PLANNING).map(([name, [value]]) => `-c ${name}=${value}`)
+  const options = [JIT, ...Object.entries(PLANNING).map(([name, [value]]) => `-c ${name}=${value}`)]
   return new Pool({
     connectionString,
     max: POOL_MAX,

@@ -17,10 +17,11 @@ import { quoteName, quoteText, type Text } from './dialect.js'
 
 const VERSION_1 = `
 CREATE TABLE {jobs} (
-  id text COLLATE "C" PRIMARY KEY,
+  -- A claim and a settlement write each id again, into the room that is left beside it.
+  id text COLLATE "C" PRIMARY KEY WITH (fillfactor = 60),
   type text COLLATE "C" NOT NULL,
   payload jsonb NOT NULL DEFAULT 'null',
-  status text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'running', 'retrying', 'succeeded', 'failed', 'canceled')),
+  status text COLLATE "C" NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'running', 'retrying', 'succeeded', 'failed', 'canceled')),
   attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
   run_after timestamptz(3) NOT NULL DEFAULT date_trunc('milliseconds', now()),
   locked_at timestamptz(3),
@@ -102,6 +103,7 @@ CREATE TABLE {workers} (
   id text COLLATE "C" PRIMARY KEY,
   host text NOT NULL,
   pid integer NOT NULL,
+  process text COLLATE "C",
   queues jsonb NOT NULL,
   types jsonb NOT NULL,
   concurrency integer NOT NULL,
@@ -110,6 +112,7 @@ CREATE TABLE {workers} (
   lease_until timestamptz(3) NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
 COMMENT ON TABLE {workers} IS 'Workers that are alive. A running job whose locked_by has no row here, or one past lease_until, is run again.';
+COMMENT ON COLUMN {workers}.process IS 'Tells others on the same machine whether its process is gone; empty where nobody could tell.';
 COMMENT ON COLUMN {workers}.concurrency IS 'Jobs it runs at once.';
 
 -- Wakes the workers after an INSERT by whatever client, at its commit. jobtable itself tells them after its own commits, and less
@@ -145,8 +148,8 @@ export const INDEXES: Readonly<Record<string, string>> = {
   jobs_key: `CREATE UNIQUE INDEX jobs_key ON {jobs} (idempotency_key, type) WHERE idempotency_key IS NOT NULL AND superseded_by IS NULL`,
   // The key's earlier holders, for a search by key. Holds only superseded rows.
   jobs_superseded: `CREATE INDEX jobs_superseded ON {jobs} (idempotency_key) WHERE superseded_by IS NOT NULL`,
-  // Lists, newest first.
-  jobs_created: `CREATE INDEX jobs_created ON {jobs} (created_at, id)`,
+  // Lists, newest first. Without the id, which is sorted where a list needs it: many jobs of one moment are one entry.
+  jobs_created: `CREATE INDEX jobs_created ON {jobs} (created_at)`,
   // Retention: what is kept for the same time lies together in the order of its end, so that a pass jumps over what stays.
   jobs_finished: `CREATE INDEX jobs_finished ON {jobs} (status, keep_for, coalesce(finished_at, updated_at)) WHERE status IN ('succeeded', 'failed', 'canceled')`,
   job_events_job: `CREATE INDEX job_events_job ON {events} (job_id, seq)`,

@@ -17,8 +17,8 @@ SELECT jobs.id, jobs.claim_token, jobs.cancel_requested_at IS NOT NULL
 FROM extended LEFT JOIN {jobs} AS jobs ON jobs.status = 'running' AND jobs.locked_by = extended.id AND jobs.claim_token IS NOT NULL`
 
 const REGISTER = `
-INSERT INTO {workers} (id, host, pid, queues, types, concurrency, started_at, heartbeat_at, lease_until)
-VALUES ($1, $2, $3, $4::text::jsonb, $5::text::jsonb, $6, {now}, {now}, ${LEASE_END('$7')})`
+INSERT INTO {workers} (id, host, pid, process, queues, types, concurrency, started_at, heartbeat_at, lease_until)
+VALUES ($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb, $7, {now}, {now}, ${LEASE_END('$8')})`
 
 const RETIRE = `DELETE FROM {workers} WHERE id = $1`
 
@@ -38,7 +38,7 @@ const REMOVE_DEAD = `
 DELETE FROM {workers} WHERE id IN (SELECT id FROM {workers} AS workers WHERE ${DEAD} ORDER BY id FOR UPDATE SKIP LOCKED)`
 
 const ALL = `
-SELECT date_part('epoch', {now}) * 1000, workers.id, host, pid, queues::text, types::text, concurrency,
+SELECT date_part('epoch', {now}) * 1000, workers.id, host, pid, process, queues::text, types::text, concurrency,
   date_part('epoch', started_at) * 1000, date_part('epoch', heartbeat_at) * 1000, date_part('epoch', lease_until) * 1000
 FROM (VALUES (1)) AS one LEFT JOIN {workers} AS workers ON true
 ORDER BY started_at, workers.id`
@@ -58,8 +58,11 @@ export function* beat(text: Text, workerId: string, leaseMs: number): Work<Heart
 }
 
 export function* addWorker(text: Text, worker: WorkerInfo, leaseMs: number): Work<void> {
-  const { id, host, pid, queues, types, concurrency } = worker
-  yield { sql: text(REGISTER), params: [id, host, pid, JSON.stringify(queues), JSON.stringify(types), concurrency, leaseMs] }
+  const { id, host, pid, process, queues, types, concurrency } = worker
+  yield {
+    sql: text(REGISTER),
+    params: [id, host, pid, process, JSON.stringify(queues), JSON.stringify(types), concurrency, leaseMs],
+  }
 }
 
 export function* removeWorker(text: Text, workerId: string): Work<void> {
@@ -87,11 +90,12 @@ function toWorker(values: Values): WorkerList['workers'][number] {
     id: values[1] as string,
     host: values[2] as string,
     pid: values[3] as number,
-    queues: JSON.parse(values[4] as string) as string[],
-    types: JSON.parse(values[5] as string) as string[],
-    concurrency: values[6] as number,
-    startedAt: moment(values[7]),
-    heartbeatAt: moment(values[8]),
-    leaseUntil: moment(values[9]),
+    process: values[4] as string | null,
+    queues: JSON.parse(values[5] as string) as string[],
+    types: JSON.parse(values[6] as string) as string[],
+    concurrency: values[7] as number,
+    startedAt: moment(values[8]),
+    heartbeatAt: moment(values[9]),
+    leaseUntil: moment(values[10]),
   }
 }

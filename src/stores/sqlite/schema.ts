@@ -93,6 +93,8 @@ CREATE TABLE job_workers (
   id TEXT NOT NULL PRIMARY KEY,
   host TEXT NOT NULL,
   pid INTEGER NOT NULL,
+  -- Tells others on the same machine whether its process is gone; empty where nobody could tell.
+  process TEXT,
   -- JSON arrays of names.
   queues TEXT NOT NULL CHECK (json_valid(queues)),
   types TEXT NOT NULL CHECK (json_valid(types)),

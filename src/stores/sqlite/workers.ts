@@ -31,11 +31,12 @@ export function beat(sql: Sql, workerId: string, leaseMs: number): HeartbeatRepl
 
 export function addWorker(sql: Sql, worker: WorkerInfo, leaseMs: number): void {
   sql.run(
-    `INSERT INTO job_workers (id, host, pid, queues, types, concurrency, started_at, heartbeat_at, lease_until)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)`,
+    `INSERT INTO job_workers (id, host, pid, process, queues, types, concurrency, started_at, heartbeat_at, lease_until)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)`,
     worker.id,
     worker.host,
     worker.pid,
+    worker.process,
     JSON.stringify(worker.queues),
     JSON.stringify(worker.types),
     worker.concurrency,
@@ -97,7 +98,7 @@ export function removeDeadWorkers(sql: Sql): void {
 
 export function allWorkers(sql: Sql): WorkerList {
   const rows = sql.all(
-    `SELECT id, host, pid, queues, types, concurrency, started_at, heartbeat_at, lease_until FROM job_workers
+    `SELECT id, host, pid, process, queues, types, concurrency, started_at, heartbeat_at, lease_until FROM job_workers
      ORDER BY started_at, id`,
   )
   return { now: sql.now, workers: rows.map(toWorker) }
@@ -108,11 +109,12 @@ function toWorker(values: SqlRow): WorkerRow {
     id: values[0] as string,
     host: values[1] as string,
     pid: values[2] as number,
-    queues: JSON.parse(values[3] as string) as string[],
-    types: JSON.parse(values[4] as string) as string[],
-    concurrency: values[5] as number,
-    startedAt: values[6] as number,
-    heartbeatAt: values[7] as number,
-    leaseUntil: values[8] as number,
+    process: values[3] as string | null,
+    queues: JSON.parse(values[4] as string) as string[],
+    types: JSON.parse(values[5] as string) as string[],
+    concurrency: values[6] as number,
+    startedAt: values[7] as number,
+    heartbeatAt: values[8] as number,
+    leaseUntil: values[9] as number,
   }
 }

@@ -105,7 +105,7 @@ export class Bench {
   }
 
   worker(id = 'worker-1'): WorkerInfo {
-    return { id, host: 'host', pid: 4711, queues: ['default'], types: ['mail'], concurrency: 10 }
+    return { id, host: 'host', pid: 4711, process: null, queues: ['default'], types: ['mail'], concurrency: 10 }
   }
 
   /** Registers the worker, or extends the lease that it has. */

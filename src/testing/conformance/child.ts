@@ -46,7 +46,15 @@ async function insert({ prefix, calls, perCall, keys }: Order & { do: 'insert' }
 }
 
 async function register(workerId: string, leaseMs: number): Promise<void> {
-  const worker = { id: workerId, host: 'host', pid: process.pid, queues: ['default'], types: ['mail'], concurrency: 1 }
+  const worker = {
+    id: workerId,
+    host: 'host',
+    pid: process.pid,
+    process: null,
+    queues: ['default'],
+    types: ['mail'],
+    concurrency: 1,
+  }
   await store.register(worker, leaseMs)
 }
 

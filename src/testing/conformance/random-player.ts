@@ -183,7 +183,15 @@ export class Player {
     if (workers.some((worker) => worker.id === known && worker.leaseUntil > now)) return known!
     const fresh = `worker-${++this.#count}`
     this.#workers.push(fresh)
-    const worker: WorkerInfo = { id: fresh, host: 'host', pid: 4711, queues: [...QUEUES], types: [...TYPES], concurrency: 4 }
+    const worker: WorkerInfo = {
+      id: fresh,
+      host: 'host',
+      pid: 4711,
+      process: null,
+      queues: [...QUEUES],
+      types: [...TYPES],
+      concurrency: 4,
+    }
     await this.#both((store) => store.register(worker, LEASE_MS))
     return fresh
   }

@@ -33,7 +33,7 @@ beforeAll(async () => {
   foreignPool = new pg.Pool({ connectionString: place.url })
   const store = postgresStore({ connection: place.url, schema: place.schema })
   await store.migrate()
-  await store.register({ id: 'w', host: 'h', pid: 1, queues: ['default'], types: ['mail'], concurrency: 1 }, DAY)
+  await store.register({ id: 'w', host: 'h', pid: 1, process: null, queues: ['default'], types: ['mail'], concurrency: 1 }, DAY)
   await store.close()
   // Statistics are made when a test says so.
   await place.query(`ALTER TABLE ${jobs} SET (autovacuum_enabled = off)`)

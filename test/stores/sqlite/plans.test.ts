@@ -28,7 +28,7 @@ function numberOfParams(sql: string): number {
   return numbered.length > 0 ? Math.max(...numbered) : (sql.match(/\?/g) ?? []).length
 }
 
-const worker = { id: 'w', host: 'h', pid: 1, queues: ['default'], types: ['mail'], concurrency: 1 }
+const worker = { id: 'w', host: 'h', pid: 1, process: null, queues: ['default'], types: ['mail'], concurrency: 1 }
 const claim = { workerId: 'w', token: 't', queues: ['default'], types: ['mail'], limit: 10 }
 const entry = { attempt: 1, kind: 'permanent', code: 'c', message: 'm' } as const
 

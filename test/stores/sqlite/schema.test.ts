@@ -129,7 +129,10 @@ describe('the table', () => {
     ]
     const { stderr, status } = spawnSync('sqlite3', [folder.file, inserts.join(';')], { encoding: 'utf8' })
     expect([stderr, status]).toEqual(['', 0])
-    await store.register({ id: 'w', host: 'h', pid: 1, queues: ['default'], types: ['mail'], concurrency: 1 }, 60_000)
+    await store.register(
+      { id: 'w', host: 'h', pid: 1, process: null, queues: ['default'], types: ['mail'], concurrency: 1 },
+      60_000,
+    )
     const request = { workerId: 'w', token: 't', queues: ['default'], types: ['mail'], limit: 10 }
     const { jobs } = await store.claim(request)
     expect(jobs.map(({ id }) => id)).toEqual(['a', 'b'])

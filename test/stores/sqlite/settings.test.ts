@@ -59,7 +59,10 @@ describe.each(PRESENT)('%s', (driver) => {
   it('pruning takes no write lock where all that has finished is kept', async () => {
     const store = sqliteStore({ path: folder.file, driver, busyTimeoutMs: 50 })
     await store.migrate()
-    await store.register({ id: 'w', host: 'h', pid: 1, queues: ['default'], types: ['mail'], concurrency: 1 }, 60_000)
+    await store.register(
+      { id: 'w', host: 'h', pid: 1, process: null, queues: ['default'], types: ['mail'], concurrency: 1 },
+      60_000,
+    )
     await store.insert([newJob()])
     const { jobs } = await store.claim({ workerId: 'w', token: 't', queues: ['default'], types: ['mail'], limit: 1 })
     const settlement = { status: 'succeeded', result: null } as const

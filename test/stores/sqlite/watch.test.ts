@@ -90,7 +90,7 @@ describe.each(PRESENT)('%s', (driver) => {
     await store.migrate()
     const listener = vi.fn<() => void>()
     store.watch(listener)
-    await store.register({ id: 'w', host: 'h', pid: 1, queues: [], types: [], concurrency: 1 }, 1_000)
+    await store.register({ id: 'w', host: 'h', pid: 1, process: null, queues: [], types: [], concurrency: 1 }, 1_000)
     await store.heartbeat('w', 1_000)
     await new Promise((resolve) => setImmediate(resolve))
     await new Promise((resolve) => setImmediate(resolve))
