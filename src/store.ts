@@ -251,9 +251,23 @@ export interface PrunedJob {
  */
 export type Change = 'due' | 'cancel' | 'state' | 'any'
 
+/** From where another thread of this process can open the same database. Survives structured cloning. */
+export interface StoreAddress {
+  /** As `jobtable` takes it. */
+  readonly database: string
+  readonly options: {
+    readonly durability?: 'full' | 'relaxed'
+    readonly driver?: 'node:sqlite' | 'better-sqlite3'
+    readonly schema?: string
+  }
+}
+
 export interface Store {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
+
+  /** Undefined where no other thread can open it: a database in memory, a pool of the product's, a clock of a test. */
+  readonly address?: StoreAddress | undefined
 
   /** Whether it works elsewhere, while this process goes on: then two large inserts are worth making beside each other. */
   readonly parallel?: boolean

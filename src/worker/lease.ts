@@ -1,5 +1,5 @@
 /**
- * Keeps a worker's lease, and with it all of its claims.
+ * Keeps a worker's lease, and with it all of its claims. While the event loop is blocked, `Heart` does.
  *
  * A heartbeat extends the lease, and answers with the claims that the store knows of: an attempt that is not among them has
  * lost its claim, and one that is marked has been asked to stop. When the lease had run out already, every claim is lost, for
@@ -8,6 +8,8 @@
 import { uuidv7 } from 'uuidv7'
 import type { JobRow, Store, WorkerInfo } from '../store.js'
 import type { Attempt } from './attempt.js'
+import { monotonicMs } from './heart-marks.js'
+import type { Heart } from './heart.js'
 import { within } from './timers.js'
 
 /** A lease that cannot be given up runs out by itself. Milliseconds. */
@@ -16,6 +18,7 @@ const SIGN_OFF_MS = 500
 export interface LeaseEnv {
   store: Store
   leaseMs: number
+  heart: Heart
   attempts: ReadonlySet<Attempt>
   info(id: string): WorkerInfo
   /** The lease had run out: forget the claims that have not started. */
@@ -29,8 +32,6 @@ export class Lease {
   #workerId = uuidv7()
   #beating: Promise<void> | undefined
   #closed = false
-  /** On the clock of `performance.now()`; not after the store's own end of the lease. */
-  #heldUntil = 0
 
   constructor(env: LeaseEnv) {
     this.#env = env
@@ -45,13 +46,13 @@ export class Lease {
    * run out while the process was stalled, may be somebody else's by now.
    */
   holds(row: JobRow): boolean {
-    return row.lockedBy === this.#workerId && performance.now() < this.#heldUntil
+    return row.lockedBy === this.#workerId && this.#env.heart.beats
   }
 
   async register(): Promise<void> {
-    const since = performance.now()
+    const since = monotonicMs()
     await this.#env.store.register(this.#env.info(this.#workerId), this.#env.leaseMs)
-    this.#heldUntil = since + this.#env.leaseMs
+    this.#env.heart.registered(this.#workerId, since)
   }
 
   /** No further beat, and no row of this worker once the present one is over. Rejects when that is not done in time. */
@@ -72,13 +73,13 @@ export class Lease {
   }
 
   async #beat(): Promise<void> {
-    const { store, leaseMs } = this.#env
+    const { store, leaseMs, heart } = this.#env
     // What is claimed while the heartbeat is on its way may be missing in its answer.
     const before = [...this.#env.attempts]
-    const since = performance.now()
+    const since = monotonicMs()
     const reply = await store.heartbeat(this.#workerId, leaseMs)
     if (!reply.alive) return this.#startAnew(before)
-    this.#heldUntil = since + leaseMs
+    heart.extended(since)
     const claims = new Map(reply.claims.map((claim) => [claim.id, claim]))
     for (const attempt of before) {
       if (attempt.ended) continue

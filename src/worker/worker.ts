@@ -5,7 +5,7 @@
  *
  * While it works it keeps its lease by heartbeats, learns of cancellations, enforces timeouts, and does its share of the
  * maintenance. Heartbeats go on until the last job has ended. Its parts: `ClaimLoop` claims and settles, `Attempt` runs a
- * handler, `Reports` writes what handlers report, `Lease` keeps the claims, `upkeep.ts` cleans up after others.
+ * handler, `Reports` writes what handlers report, `Lease` and `Heart` keep the claims, `upkeep.ts` cleans up after others.
  */
 import { hostname } from 'node:os'
 import { parseDuration, type Duration } from '../duration.js'
@@ -16,6 +16,7 @@ import type { Logger } from '../logger.js'
 import type { Change, JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
 import { afterCancelRequest, type Outcome } from '../transition.js'
 import { Attempt, CUT_OFF_GRACE_MS, factsOf, type AttemptEnv } from './attempt.js'
+import { Heart } from './heart.js'
 import { Lease } from './lease.js'
 import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
@@ -23,6 +24,7 @@ import { handBackUnanswered, settlementOf, unwritable, type ClaimSettlement } fr
 import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
 import { processIdentity } from './process-identity.js'
 import { Reports } from './reports.js'
+import { Stalls } from './stalls.js'
 import { signal, Timers } from './timers.js'
 import { startUpkeep } from './upkeep.js'
 
@@ -53,6 +55,7 @@ const TIMEOUT_CHECK_MS = 250
 /** The parts of a worker that has reached its database. */
 interface Parts {
   lease: Lease
+  heart: Heart
   loop: ClaimLoop
   reports: Reports
   attemptEnv: AttemptEnv
@@ -68,6 +71,7 @@ export class Worker {
   /** Two attempts at one job may be here together for a moment: one whose lease was lost, and its successor. */
   readonly #attempts = new Set<Attempt>()
   readonly #timers = new Timers()
+  readonly #stalls: Stalls
   readonly #stopAsked = signal()
   readonly #outOfPatience = signal()
   readonly #stopEnded = signal()
@@ -84,6 +88,7 @@ export class Worker {
   constructor(env: WorkerEnv, options: WorkerOptions) {
     this.#env = env
     this.#listeners = new Listeners(env.logger, env.warnedOf)
+    this.#stalls = new Stalls(env.logger)
     this.#options = prepareOptions(options)
     if (this.#handledTypes().length === 0) {
       throw new JobtableError(
@@ -161,8 +166,14 @@ export class Worker {
   async #begin(store: Store): Promise<Parts | undefined> {
     const { files, logger, locale } = this.#env
     const reports = new Reports(store, (error) => this.#failed(error, 'reports of handlers could not be stored'))
+    const heart = new Heart({
+      address: store.address,
+      leaseMs: this.#options.leaseMs,
+      failed: (error) => this.#failed(error, 'the event loop is blocked, and the thread beside it could not extend the lease'),
+    })
     const lease = new Lease({
       store,
+      heart,
       leaseMs: this.#options.leaseMs,
       attempts: this.#attempts,
       info: (id) => this.#info(id),
@@ -203,10 +214,10 @@ export class Worker {
     })
     await lease.register()
     // It answered after `stop` had given up on it.
-    if (this.#timers.closed) return lease.signOff().then(nothing, nothing)
+    if (this.#timers.closed) return Promise.all([lease.signOff(), heart.close()]).then(nothing, nothing)
     const ended: AttemptEnv['ended'] = (attempt, outcome) => this.#ended(attempt, outcome)
     const unwatch = store.watch((change) => this.#changed(change))
-    this.#parts = { lease, loop, reports, unwatch, attemptEnv: { files, logger, locale, reports, lease, ended } }
+    this.#parts = { lease, heart, loop, reports, unwatch, attemptEnv: { files, logger, locale, reports, lease, ended } }
     // A beat that failed is made again soon: the next one in turn may come too late.
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat(), this.#options.leaseMs / 15)
     startUpkeep({
@@ -227,17 +238,19 @@ export class Worker {
   }
 
   #run(row: JobRow): void {
-    const { loop, lease, attemptEnv } = this.#parts!
+    const { loop, lease, heart, attemptEnv } = this.#parts!
     const type = this.#env.types.get(row.type)
     if (!type || !lease.holds(row)) return loop.slotFreed(this.#settlement(row, { type: 'handed_back' }))
     const attempt = new Attempt(row, type, attemptEnv)
     this.#attempts.add(attempt)
+    heart.started(type.timeoutMs ?? Infinity)
     this.#watchTimeouts()
     void attempt.run()
   }
 
   #ended(attempt: Attempt, outcome: Outcome | null): void {
     const { reports } = this.#parts!
+    this.#stalls.ended(() => factsOf(attempt))
     if (outcome === null) {
       reports.drop(attempt)
       this.#listeners.emit('lease_lost', factsOf(attempt))
@@ -288,8 +301,10 @@ export class Worker {
   /** Looks at the clock while something runs: a worker without a job has nothing to wake up for. */
   #watchTimeouts(): void {
     if (this.#timeoutCheck) return
+    this.#stalls.begin()
     this.#timeoutCheck = this.#timers.sleep(TIMEOUT_CHECK_MS).then(() => {
       this.#timeoutCheck = undefined
+      this.#stalls.look(TIMEOUT_CHECK_MS, () => this.running)
       this.#enforceTimeouts()
       if (this.#attempts.size > 0 && !this.#timers.closed) this.#watchTimeouts()
     })
@@ -297,10 +312,13 @@ export class Worker {
 
   #enforceTimeouts(): void {
     const now = performance.now()
+    let latest = now
     for (const attempt of this.#attempts) {
       if (now >= attempt.deadline) attempt.abort('timeout')
       if (attempt.abortedAt !== undefined && now >= attempt.abortedAt + CUT_OFF_GRACE_MS) attempt.cutOff()
+      latest = Math.max(latest, attempt.deadline)
     }
+    this.#parts!.heart.seen(latest - now)
   }
 
   async #stop(): Promise<void> {
@@ -313,7 +331,7 @@ export class Worker {
     }
   }
 
-  async #drain({ loop, reports, lease, unwatch }: Parts): Promise<void> {
+  async #drain({ loop, reports, lease, heart, unwatch }: Parts): Promise<void> {
     loop.stopClaiming()
     await Promise.race([this.#emptied(), this.#outOfPatience.promise])
     if (this.#abandon) for (const attempt of [...this.#attempts]) attempt.abandon()
@@ -332,6 +350,7 @@ export class Worker {
     await lease
       .signOff()
       .catch((error: unknown) => this.#failed(error, 'the worker could not be signed off; its lease will run out'))
+    await heart.close()
   }
 
   /** Resolves when a stopping worker has waited long enough for its database. */

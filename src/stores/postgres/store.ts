@@ -46,6 +46,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 
   return {
     name: database.name,
+    address: typeof connection === 'string' && clock === undefined ? { database: connection, options: { schema } } : undefined,
     parallel: true,
     migrate: () => migrate(database),
 

@@ -1,5 +1,6 @@
 /** The SQLite store: which operation runs in which kind of transaction. The statements are in the files beside it. */
-import type { JobRow, Store } from '../../store.js'
+import { resolve } from 'node:path'
+import type { JobRow, Store, StoreAddress } from '../../store.js'
 import { peek, take } from './claim.js'
 import { Database, WAL_BOUND_BYTES } from './database.js'
 import type { Driver, DriverName } from './driver.js'
@@ -49,6 +50,14 @@ function mayBeLastAttempt({ attempts, maxAttempts }: JobRow): boolean {
   return maxAttempts === null || attempts >= maxAttempts
 }
 
+function addressOf({ path, driver, synchronous, clock }: SqliteStoreOptions): StoreAddress | undefined {
+  if (path === ':memory:' || clock !== undefined) return undefined
+  return {
+    database: `sqlite:${resolve(path)}`,
+    options: { durability: synchronous === 'normal' ? 'relaxed' : 'full', ...(driver && { driver }) },
+  }
+}
+
 export function sqliteStore(options: SqliteStoreOptions): Store {
   const database = new Database({
     synchronous: 'full',
@@ -62,6 +71,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
 
   return {
     name: `sqlite:${options.path}`,
+    address: addressOf(options),
     migrate: () => migrate(database),
 
     close: async () => {

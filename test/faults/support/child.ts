@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -13,19 +14,21 @@ import { until, type Site } from './place.js'
 const local = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
 /** The sources as one file, which starts four times as fast. It lies where it finds the packages that it imports. */
-const SCRIPT = local(`../../../node_modules/.cache/jobtable-faults/process-${process.pid}.mjs`)
+const BUILT = local(`../../../node_modules/.cache/jobtable-faults/${process.pid}`)
+const SCRIPT = join(BUILT, 'process.mjs')
 
 beforeAll(async () => {
   await build({
-    entryPoints: [local('./process.ts')],
-    outfile: SCRIPT,
+    entryPoints: { process: local('./process.ts'), 'heart-thread': local('../../../src/worker/heart-thread.ts') },
+    outdir: BUILT,
+    outExtension: { '.js': '.mjs' },
     bundle: true,
     platform: 'node',
     format: 'esm',
     packages: 'external',
   })
 })
-afterAll(() => rmSync(SCRIPT, { force: true }))
+afterAll(() => rmSync(BUILT, { recursive: true, force: true }))
 
 /** Waits are on messages; this only ends a test that would hang. Milliseconds. */
 const LONGEST_WAIT_MS = 40_000

@@ -8,6 +8,8 @@ export interface Act {
   ms: number
   /** Stops when its signal is aborted. */
   obey?: boolean | undefined
+  /** Lets nothing else in its process have a turn meanwhile. */
+  block?: boolean | undefined
   end?: 'return' | 'throw' | undefined
 }
 

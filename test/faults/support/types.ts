@@ -19,11 +19,14 @@ const act = z.object({
   name: z.string(),
   ms: z.number(),
   obey: z.boolean().optional(),
+  block: z.boolean().optional(),
   end: z.enum(['return', 'throw']).optional(),
 })
 
 export interface SharedTypes {
   act: JobType<Act, Act, string>
+  /** The same, within a second. */
+  brief: JobType<Act, Act, string>
   /** Ends at once, and counts. */
   count: JobType<{ name: string }, { name: string }, null>
   /** Ends at once; one job per key. */
@@ -37,6 +40,12 @@ export function defineTypes(queue: Queue, witness?: Witness): SharedTypes {
       idempotency: { none: 'each one is another act of the test' },
       retry: { backoff: { base: '100ms' }, jitter: false },
     }),
+    brief: queue.define('brief', {
+      payload: act,
+      idempotency: { none: 'each one is another act of the test' },
+      timeout: '1s',
+      retry: { backoff: { base: '100ms' }, jitter: false },
+    }),
     count: queue.define('count', {
       payload: z.object({ name: z.string() }),
       idempotency: { none: 'each one is counted' },
@@ -47,21 +56,29 @@ export function defineTypes(queue: Queue, witness?: Witness): SharedTypes {
     }),
   }
   if (!witness) return types
-  types.act.handle(async (job) => {
+  const run = async (job: JobContext<Act>): Promise<string> => {
     witness.started(job)
     job.signal.addEventListener('abort', () => witness.aborted?.(job, (job.signal.reason as { reason: string }).reason))
-    const { ms, obey, end, name } = job.payload
-    await pass(ms, obey ? job.signal : undefined)
+    const { ms, obey, block, end, name } = job.payload
+    if (block) blockFor(ms)
+    else await pass(ms, obey ? job.signal : undefined)
     witness.ended?.(job)
     if (end === 'throw') throw new TransientError('the test told this job to throw')
     return name
-  })
+  }
+  types.act.handle(run)
+  types.brief.handle(run)
   types.count.handle((job) => {
     witness.started(job)
     return null
   })
   types.keyed.handle(() => null)
   return types
+}
+
+/** Lets nothing else in this thread have a turn. */
+function blockFor(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 }
 
 /** In steps, as a handler works that awaits one thing after the other. */
