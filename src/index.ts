@@ -7,6 +7,7 @@ export type { Handler, JobTypeOptions, PreparedType, RetryOptions } from './job-
 export type { IdempotencyRule, KeyPart, NoIdempotency, OnDuplicate } from './idempotency.js'
 export type { JobContext, JobLog } from './worker/context.js'
 export type { AttemptFacts, WorkerEvents, WorkerOptions } from './worker/options.js'
+export type { RunOnceOptions, RunOnceResult, RunTotals } from './run-once.js'
 export type { Worker } from './worker/worker.js'
 export { nextRunAfter, type Backoff } from './backoff.js'
 export { classify } from './classify/index.js'

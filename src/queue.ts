@@ -15,6 +15,7 @@ import { Producer, type Enqueued, type NamedEnqueueOptions } from './producer.js
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
 import { adapt, type ProductTransaction } from './transactions/index.js'
 import { isPool, type PgPool } from './stores/postgres/index.js'
+import { runWithin, type RunOnceOptions, type RunOnceResult, type RunTotals } from './run-once.js'
 import { isFinal } from './transition.js'
 import { jobNotFound, Waiters } from './waiters.js'
 import { explain } from './why.js'
@@ -213,13 +214,19 @@ export class Queue {
   }
 
   /** Runs everything that is due, and what that makes due, in this process; resolves when nothing is left. */
-  async drain(
-    options: Omit<WorkerOptions, 'pollInterval'> = {},
-  ): Promise<{ succeeded: number; failed: number; retrying: number; canceled: number }> {
+  async drain(options: Omit<WorkerOptions, 'pollInterval'> = {}): Promise<RunTotals> {
     const worker = this.work(options)
     await worker.idle()
     await worker.stop()
     return worker.totals
+  }
+
+  /**
+   * Runs what is due, for at most `budget`, and hands back what did not end in time, which spends no attempt: for serverless functions,
+   * called again by a timer. Rejects when the worker could not start for good.
+   */
+  runOnce({ budget, ...options }: RunOnceOptions): Promise<RunOnceResult> {
+    return runWithin(() => this.work(options), budget)
   }
 
   /** Opens the database, and brings its tables up to this version, if that has not been done. Other methods call it. */

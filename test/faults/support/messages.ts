@@ -1,5 +1,5 @@
 /** What a test and the processes that it starts say to each other. */
-import type { EnqueueOptions, WorkerEvents, WorkerOptions } from '../../../src/index.js'
+import type { EnqueueOptions, RunOnceOptions, RunOnceResult, WorkerEvents, WorkerOptions } from '../../../src/index.js'
 
 /** The payload of the type `act`: a handler that does as it is told. */
 export interface Act {
@@ -24,6 +24,7 @@ export interface LedgerLine {
 
 export type Order =
   | { do: 'work'; options: WorkerOptions }
+  | { do: 'run_once'; options: RunOnceOptions }
   | { do: 'stop'; timeout: `${number}ms` }
   | { do: 'enqueue'; acts: Act[]; options?: Omit<EnqueueOptions, 'runAfter'> & { runAfterMs?: number } }
   | { do: 'enqueue_keys'; count: number; keys: number; inFlight: number }
@@ -38,6 +39,7 @@ export interface Enqueued {
 
 export interface Answers {
   work: { workerId: string }
+  run_once: RunOnceResult
   stop: null
   enqueue: Enqueued[]
   enqueue_keys: { key: number; id: string; duplicate: boolean }[]

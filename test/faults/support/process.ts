@@ -79,6 +79,8 @@ async function carryOut(order: Order): Promise<Answers[Order['do']]> {
   switch (order.do) {
     case 'work':
       return work(order)
+    case 'run_once':
+      return queue.runOnce(order.options)
     case 'stop':
       await worker?.stop({ timeout: order.timeout })
       return null
