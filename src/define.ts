@@ -30,8 +30,10 @@ export interface JobType<Input, Payload, Result, Stage extends string = string> 
   /** Gives the type its handler, once; for workers that are defined apart from their contract. */
   handle<Returned extends Result>(
     // Where the contract says nothing of the result, the compiler looks at what is returned.
-    run: Handler<Payload, unknown extends Result ? Returned : Result, Stage> &
-      (ResultCheck<Returned> extends true ? unknown : ResultCheck<Returned>),
+    run:
+      | (Handler<Payload, unknown extends Result ? Returned : Result, Stage> &
+          (ResultCheck<Returned> extends true ? unknown : ResultCheck<Returned>))
+      | URL,
   ): void
 }
 
@@ -70,7 +72,7 @@ export function addType(
       if (type.handler) {
         throw new JobtableError('type_defined_twice', `the job type ${name} has a handler already`, { data: { type: name } })
       }
-      type.handler = run
+      type.handler = type.toHandler(run)
     },
   }
 }

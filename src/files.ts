@@ -144,7 +144,7 @@ function checkFileName(name: string): void {
   )
 }
 
-function toReadable(content: FileContent): Readable {
+export function toReadable(content: FileContent): Readable {
   if (typeof content === 'string') return Readable.from([Buffer.from(content)], { objectMode: false })
   if (content instanceof Uint8Array) return Readable.from([content], { objectMode: false })
   if (content instanceof Blob) return Readable.fromWeb(content.stream())

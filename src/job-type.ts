@@ -7,6 +7,8 @@ import { DEFAULT_MAX_DELAY_MS, exponential, nextRunAfter, type Backoff } from '.
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError, type Classification, type ErrorCode } from './errors.js'
 import type { JobFile } from './files.js'
+import { prepareIsolation, type IsolateOptions } from './isolate/index.js'
+import type { Isolation } from './isolate/host.js'
 import { prepareRule, type IdempotencyRule, type NoIdempotency, type Rule } from './idempotency.js'
 import type { JsonCheck } from './json.js'
 import type { Messages } from './messages.js'
@@ -60,8 +62,16 @@ export interface JobTypeOptions<Schema extends StandardSchemaV1, Idempotency, Re
    * result that does not fit fails the job. Without it the type comes from `run`.
    */
   result?: StandardSchemaV1<Result, Result>
-  /** The handler. It can be given later, elsewhere, with `type.handle(...)`. */
-  run?: Handler<StandardSchemaV1.InferOutput<Schema>, Result, Stage>
+  /**
+   * Runs the handler in a thread or process of its own, which is killed when the handler does not stop at its timeout, at a
+   * cancellation or at a shutdown, and whose crash or shortage of memory costs this job only. `run` is then the URL of a module.
+   */
+  isolate?: Isolation | IsolateOptions
+  /**
+   * The handler; with `isolate` the URL of a module whose default export it is, such as `new URL('./render.js', import.meta.url)`. It
+   * can be given later, elsewhere, with `type.handle(...)`.
+   */
+  run?: Handler<StandardSchemaV1.InferOutput<Schema>, Result, Stage> | URL
 }
 
 /** The idempotency options for a payload, as its schema's output and input. */
@@ -109,6 +119,8 @@ export interface PreparedType {
   validate(payload: unknown): unknown
   validateResult(result: unknown): unknown
   handler: Handler<unknown, unknown> | undefined
+  /** What is given as a handler, made ready. */
+  toHandler(run: Handler<unknown, unknown> | URL): Handler<unknown, unknown>
 }
 
 export const DEFAULT_QUEUE = 'default'
@@ -125,7 +137,15 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
   if (!options.idempotency) {
     throw new JobtableError('config_invalid', `${name}: say idempotency: { key, onDuplicate }, or { none: 'the reason' }`)
   }
-  const { timeout = DEFAULT_TIMEOUT, stages = [], result } = options
+  const { timeout = DEFAULT_TIMEOUT, stages = [], result, isolate, run } = options
+  const toHandler = (given: Handler<unknown, unknown> | URL): Handler<unknown, unknown> => {
+    if (isolate !== undefined) return prepareIsolation(name, isolate, given)
+    if (typeof given === 'function') return given
+    throw new JobtableError(
+      'config_invalid',
+      `${name}: the handler must be a function; a module needs isolate: 'thread' or 'process'`,
+    )
+  }
   return {
     name,
     queue: checkQueue(options.queue ?? DEFAULT_QUEUE),
@@ -138,7 +158,8 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
     messages: options.messages,
     validate: (payload) => validate(options.payload, payload, `the payload of ${name}`, 'payload_invalid'),
     validateResult: (value) => (result ? validate(result, value, `the result of ${name}`, 'result_invalid') : value),
-    handler: options.run,
+    handler: run && toHandler(run),
+    toHandler,
   }
 }
 

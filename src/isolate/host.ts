@@ -1,0 +1,106 @@
+/** The process or thread in which an isolated handler runs, as its worker sees it. */
+import { fork, type ChildProcess } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Worker as Thread } from 'node:worker_threads'
+import { JobtableError } from '../errors.js'
+import type { FromHost, ToHost } from './protocol.js'
+
+export type Isolation = 'thread' | 'process'
+
+/** Who hears of a host: one at a time. */
+export interface Ear {
+  message(message: FromHost): void
+  /** It has ended; why, in words. */
+  ended(how: string): void
+}
+
+export interface Host {
+  /** Throws when the message cannot be cloned. */
+  send(message: ToHost): void
+  /** From now on this one hears, and at once if it has ended already; undefined for nobody. */
+  listen(ear: Ear | undefined): void
+  /** Ends it at once, whatever it does. */
+  kill(): void
+  /** Whether this process waits for it. */
+  hold(held: boolean): void
+}
+
+/** Megabytes that its heap may take; undefined for Node's own limit. */
+export function startHost(isolation: Isolation, memoryMb: number | undefined): Host {
+  const file = hostFile()
+  return isolation === 'thread' ? startThread(file, memoryMb) : startProcess(file, memoryMb)
+}
+
+/** Beside this file, as it was built. */
+export function hostFile(): string {
+  const here = fileURLToPath(import.meta.url)
+  const file = fileURLToPath(new URL(`./isolate-host${extname(here)}`, import.meta.url))
+  if (existsSync(file)) return file
+  throw new JobtableError(
+    'config_invalid',
+    `isolated handlers need the file ${file}, which comes with jobtable: do not bundle jobtable (mark it as external), or copy dist/isolate/isolate-host.js there`,
+  )
+}
+
+/** Passes on to whoever listens. */
+class Switch {
+  #ear: Ear | undefined
+  #ended: string | undefined
+
+  readonly listen = (ear: Ear | undefined): void => {
+    this.#ear = ear
+    if (this.#ended !== undefined) ear?.ended(this.#ended)
+  }
+  readonly message = (message: FromHost): void => this.#ear?.message(message)
+  readonly end = (how: string): void => {
+    if (this.#ended !== undefined) return
+    this.#ended = how
+    this.#ear?.ended(how)
+  }
+}
+
+/** Processes outlive the one that started them, if nobody ends them. */
+const processes = new Set<ChildProcess>()
+function endWithThisProcess(child: ChildProcess): void {
+  if (processes.size === 0) process.once('exit', () => processes.forEach((each) => each.kill('SIGKILL')))
+  processes.add(child)
+  child.once('exit', () => processes.delete(child))
+}
+
+function startProcess(file: string, memoryMb: number | undefined): Host {
+  const limit = memoryMb === undefined ? [] : [`--max-old-space-size=${memoryMb}`]
+  // A debugger has one port for one process.
+  const execArgv = [...process.execArgv.filter((argument) => !argument.startsWith('--inspect')), ...limit]
+  const child = fork(file, [], { serialization: 'advanced', execArgv })
+  endWithThisProcess(child)
+  const { listen, message, end } = new Switch()
+  child.on('message', message)
+  child.once('error', (error) => end(`its process could not be started or reached: ${error.message}`))
+  child.once('exit', (code, signal) => end(`its process ended with ${signal ?? `code ${code}`}`))
+  return {
+    listen,
+    // What cannot be sent to a process that is gone is told by its end.
+    send: (sent) => void child.send(sent, () => {}),
+    kill: () => void child.kill('SIGKILL'),
+    hold: (held) => {
+      child[held ? 'ref' : 'unref']()
+      child.channel?.[held ? 'ref' : 'unref']()
+    },
+  }
+}
+
+function startThread(file: string, memoryMb: number | undefined): Host {
+  const thread = new Thread(file, memoryMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: memoryMb } })
+  const { listen, message, end } = new Switch()
+  thread.on('message', message)
+  thread.once('error', (error) => end(`its thread ended: ${error instanceof Error ? error.message : String(error)}`))
+  thread.once('exit', (code) => end(`its thread ended with code ${code}`))
+  return {
+    listen,
+    send: (sent) => thread.postMessage(sent),
+    kill: () => void thread.terminate(),
+    hold: (held) => thread[held ? 'ref' : 'unref'](),
+  }
+}

@@ -1,0 +1,135 @@
+/** What an isolated handler is given: the same verbs, whose effect is on the other side. */
+import type { Readable } from 'node:stream'
+import { JobtableError, type JobAborted } from '../errors.js'
+import { JobFile, toReadable, type FileContent, type FileDescription, type FileStore } from '../files.js'
+import type { JobContext, JobLog } from '../worker/context.js'
+import { packFailure, unpackFailure } from './failure.js'
+import type { FromHost, JobFacts, ToHost } from './protocol.js'
+
+interface Call {
+  resolve(value: FileDescription | undefined): void
+  reject(error: Error): void
+  more?(): void
+}
+
+export class IsolatedJob implements JobContext<unknown> {
+  readonly id: string
+  readonly type: string
+  readonly queue: string
+  readonly payload: unknown
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly idempotencyKey: string | null
+  readonly traceContext: string | null
+  readonly createdAt: Date
+  readonly #tell: (message: FromHost) => void
+  readonly #controller = new AbortController()
+  readonly #calls = new Map<number, Call>()
+  #count = 0
+
+  constructor(facts: JobFacts, tell: (message: FromHost) => void) {
+    this.id = facts.id
+    this.type = facts.type
+    this.queue = facts.queue
+    this.payload = facts.payload
+    this.attempt = facts.attempt
+    this.maxAttempts = facts.maxAttempts
+    this.idempotencyKey = facts.idempotencyKey
+    this.traceContext = facts.traceContext
+    this.createdAt = facts.createdAt
+    this.#tell = tell
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  abort(reason: JobAborted): void {
+    this.#controller.abort(reason)
+  }
+
+  /** An answer from the other side. */
+  hear(message: Exclude<ToHost, { type: 'run' | 'abort' }>): void {
+    const call = this.#calls.get(message.call)
+    if (!call) return
+    if (message.type === 'more') return call.more?.()
+    this.#calls.delete(message.call)
+    if (message.type === 'answer') call.resolve(message.value)
+    else call.reject(unpackFailure(message.error))
+  }
+
+  // The verbs are getters, so that a handler may take its job apart: `({ payload, stage, file }) => ...`.
+
+  get stage(): (stage: string) => Promise<void> {
+    return async (stage) => void (await this.#call((call) => ({ type: 'stage', call, stage })))
+  }
+
+  get progress(): (fraction: number) => void {
+    return (fraction) => this.#tell({ type: 'progress', fraction })
+  }
+
+  get log(): JobLog {
+    const at =
+      (level: keyof JobLog) =>
+      (...said: [message: string, facts?: object]): void =>
+        this.#tell({ type: 'log', level, said: said.map(plain) })
+    return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+  }
+
+  get file(): JobContext<unknown>['file'] {
+    return (name, content, options) => this.#storeFile(name, content, options)
+  }
+
+  async #storeFile(name: string, content: FileContent, { contentType }: { contentType?: string } = {}): Promise<JobFile> {
+    const about = await this.#call(
+      (call) => ({ type: 'file', call, name, contentType }),
+      (call, number) => void this.#sendPieces(call, number, toReadable(content)),
+    )
+    return new JobFile(about!, NO_FILES)
+  }
+
+  /** One piece is on its way at a time, so that a fast source does not fill the memory. */
+  async #sendPieces(call: Call, number: number, source: Readable): Promise<void> {
+    try {
+      for await (const piece of source) {
+        const asked = new Promise<void>((resolve) => (call.more = resolve))
+        this.#tell({ type: 'piece', call: number, bytes: new Uint8Array(Buffer.from(piece as Uint8Array)) })
+        await asked
+      }
+      this.#tell({ type: 'piece', call: number, bytes: null })
+    } catch (error) {
+      this.#tell({ type: 'broken', call: number, error: packFailure(error, this.signal) })
+    }
+  }
+
+  #call(message: (call: number) => FromHost, begun?: (call: Call, number: number) => void): Promise<FileDescription | undefined> {
+    const number = ++this.#count
+    return new Promise((resolve, reject) => {
+      const call: Call = { resolve, reject }
+      this.#calls.set(number, call)
+      this.#tell(message(number))
+      begun?.(call, number)
+    })
+  }
+}
+
+/** What can be cloned for certain; an error is told by its text. */
+function plain(said: unknown): unknown {
+  if (typeof said !== 'object' || said === null) return typeof said === 'function' ? 'a function' : said
+  if (said instanceof Error) return { err: { name: said.name, message: said.message } }
+  try {
+    return JSON.parse(JSON.stringify(said)) as unknown
+  } catch {
+    return { facts: 'not storable' }
+  }
+}
+
+function elsewhere(): Promise<never> {
+  return Promise.reject(
+    new JobtableError(
+      'file_missing',
+      'an isolated handler cannot read stored files back: keep what it needs, or read it in another job',
+    ),
+  )
+}
+const NO_FILES: FileStore = { write: elsewhere, read: elsewhere, exists: elsewhere, delete: elsewhere }

@@ -1,0 +1,61 @@
+/** A handler that does as its payload says. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isMainThread, threadId } from 'node:worker_threads'
+
+const acts = {
+  where: () => ({ pid: process.pid, thread: threadId, main: isMainThread }),
+  echo: ({ payload, id, type, queue, attempt, maxAttempts, idempotencyKey, traceContext, createdAt }) => ({
+    value: payload.value,
+    facts: { id, type, queue, attempt, maxAttempts, idempotencyKey, traceContext, createdAt: createdAt.toISOString() },
+  }),
+  nothing: () => undefined,
+  report: async ({ stage, progress, log }) => {
+    await stage('drawing')
+    progress(0.5)
+    log.info('half of it', { pages: 7 })
+    await stage('done')
+    return 'reported'
+  },
+  file: ({ file }) => file('out.txt', 'hello file', { contentType: 'text/plain' }),
+  bigFile: ({ file, payload }) => {
+    async function* content() {
+      for (let i = 0; i < payload.value; i++) yield Buffer.alloc(65_536, i % 256)
+    }
+    return file('big.bin', content())
+  },
+  brokenFile: ({ file }) => {
+    async function* content() {
+      yield 'a beginning'
+      throw Object.assign(new Error('the source broke'), { status: 404 })
+    }
+    return file('broken.txt', content())
+  },
+  badName: ({ file }) => file('../up.txt', 'x'),
+  unknownStage: ({ stage }) => stage('no such stage'),
+  throw: ({ payload }) => {
+    throw Object.assign(new Error('it went wrong'), payload.value)
+  },
+  throwCause: () => {
+    throw new Error('outside', { cause: Object.assign(new Error('inside'), { code: 'ECONNREFUSED' }) })
+  },
+  circular: () => {
+    const loop = {}
+    loop.loop = loop
+    return loop
+  },
+  loop: () => {
+    for (;;);
+  },
+  exit: () => process.exit(7),
+  memory: () => {
+    const all = []
+    for (;;) all.push(Array.from({ length: 100_000 }, (_, i) => ({ i })))
+  },
+  obey: async ({ signal }) => {
+    await sleep(60_000, undefined, { signal }).catch(() => {})
+    throw signal.reason
+  },
+  ignore: () => sleep(60_000),
+}
+
+export default (job) => acts[job.payload.act](job)
