@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
-import { afterAll, inject } from 'vitest'
+import { afterAll, beforeAll, inject } from 'vitest'
 import { PgBouncer } from './pgbouncer.js'
 import { query } from './server.js'
 
@@ -22,6 +22,9 @@ const ends: (() => Promise<unknown>)[] = []
 afterAll(async () => {
   for (const end of ends.reverse()) await end()
 })
+
+// Whoever comes first waits for its start, which is no test's time.
+beforeAll(async () => void (await sharedServer()), 120_000)
 
 /** The URL of the shared server, which starts now if it does not run yet. */
 async function sharedServer(): Promise<string> {
