@@ -166,7 +166,8 @@ export class ClaimLoop {
     // After this turn of the event loop: what ends in it is settled together.
     setImmediate(() => {
       this.#scheduled = false
-      void this.#exchange()
+      // What was scheduled before a pause is left to its timer, which an exchange would take away.
+      if (!this.#paused) void this.#exchange()
     })
   }
 

@@ -212,6 +212,53 @@ describe('the pause after a failed claim', () => {
   })
 })
 
+describe('a settlement that cannot be written, in an outage', () => {
+  it('does not end the claim loop, whatever was to be exchanged when the outage began', async () => {
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    const written: string[] = []
+    let outage = true
+    const write = (settlements: readonly ClaimSettlement[] = []) => {
+      if (settlements.some(({ id }) => id === 'bad')) throw new Error('CHECK constraint failed')
+      written.push(...settlements.map(({ id }) => id))
+      return settlements.map(() => 'settled' as const)
+    }
+    const store = {
+      claim: async (_: unknown, settlements?: ClaimSettlement[]) => {
+        return { alive: true, jobs: [], nextDueInMs: null, settled: write(settlements) }
+      },
+      settle: async (settlements: ClaimSettlement[]) => {
+        if (!outage) return write(settlements)
+        outage = false
+        loop.wake() // The next exchange is to begin in the next turn of the event loop.
+        return away()
+      },
+    }
+    const loop: ClaimLoop = new ClaimLoop({
+      store: store as Partial<Store> as Store,
+      workerId: () => 'worker',
+      queues: () => ['default'],
+      types: () => ['type'],
+      concurrency: 1,
+      prefetch: 0,
+      pollIntervalMs: 60_000,
+      start() {},
+      handBack: (row) => ({ id: row.id }) as ClaimSettlement,
+      settled() {},
+      unwritable: (claim) => ({ ...claim, id: 'bad, as failed' }),
+      leaseLost() {},
+      failed() {},
+      recovered() {},
+    })
+    loop.settle({ id: 'bad' } as ClaimSettlement)
+    await vi.advanceTimersByTimeAsync(10_000)
+    loop.settle({ id: 'the next' } as ClaimSettlement)
+    await vi.advanceTimersByTimeAsync(10_000)
+    loop.close()
+    expect(written).toEqual(['bad, as failed', 'the next'])
+  })
+})
+
 describe('what a product brings along may fail', () => {
   it('a logger that throws changes nothing', async () => {
     const broken = () => {
