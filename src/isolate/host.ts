@@ -63,17 +63,25 @@ class Switch {
 
 /** Processes outlive the one that started them, if nobody ends them. */
 const processes = new Set<ChildProcess>()
+let ending = false
 function endWithThisProcess(child: ChildProcess): void {
-  if (processes.size === 0) process.once('exit', () => processes.forEach((each) => each.kill('SIGKILL')))
+  if (!ending) process.once('exit', () => processes.forEach((each) => each.kill('SIGKILL')))
+  ending = true
   processes.add(child)
   child.once('exit', () => processes.delete(child))
 }
 
+/** Loaders and the like go along; a debugger, which has one port for one process, and a program given as text do not. */
+function inherited(execArgv: readonly string[]): string[] {
+  const isText = (argument: string | undefined): boolean => /^(-e|-p|-pe|--eval|--print)$/.test(argument ?? '')
+  return execArgv.filter(
+    (argument, i) => !isText(argument) && !isText(execArgv[i - 1]) && !/^--(inspect|input-type)/.test(argument),
+  )
+}
+
 function startProcess(file: string, memoryMb: number | undefined): Host {
   const limit = memoryMb === undefined ? [] : [`--max-old-space-size=${memoryMb}`]
-  // A debugger has one port for one process.
-  const execArgv = [...process.execArgv.filter((argument) => !argument.startsWith('--inspect')), ...limit]
-  const child = fork(file, [], { serialization: 'advanced', execArgv })
+  const child = fork(file, [], { serialization: 'advanced', execArgv: [...inherited(process.execArgv), ...limit] })
   endWithThisProcess(child)
   const { listen, message, end } = new Switch()
   child.on('message', message)

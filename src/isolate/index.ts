@@ -123,11 +123,13 @@ class Conversation {
     const last = new Promise<End | string>((resolve) => (this.#settle = resolve))
     this.#host.listen({ message: (message) => this.#hear(message), ended: (how) => this.#settle!(how) })
     signal.addEventListener('abort', this.#abort)
-    this.#host.send({
-      type: 'run',
-      module,
-      job: { id, type, queue, payload, attempt, maxAttempts, idempotencyKey, traceContext, createdAt },
-    })
+    const job = { id, type, queue, payload, attempt, maxAttempts, idempotencyKey, traceContext, createdAt }
+    try {
+      this.#host.send({ type: 'run', module, job })
+    } catch (cause) {
+      const problem = `the payload of ${type}, as its schema makes it, cannot be sent to an isolated handler`
+      throw new JobtableError('payload_invalid', `${problem}: let the schema leave out functions and the like`, { cause })
+    }
     if (signal.aborted) this.#abort()
     const message = await last
     if (typeof message === 'string') throw signal.aborted ? signal.reason : crashed(message)
@@ -154,8 +156,6 @@ class Conversation {
   #hear(message: FromHost): void {
     if (this.#over) return
     switch (message.type) {
-      case 'ready':
-        return
       case 'returned':
       case 'threw':
         return this.#settle!(message)

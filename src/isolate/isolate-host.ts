@@ -45,17 +45,17 @@ async function importTypeScript(url: string, error: unknown): Promise<unknown> {
 }
 
 async function run({ module, job: facts }: ToHost & { type: 'run' }): Promise<void> {
-  job = new IsolatedJob(facts, tell)
+  const mine = (job = new IsolatedJob(facts, tell))
   try {
     const handler = await load(module)
-    const returned = await handler(job)
+    const returned = await handler(mine)
     const plain = returned instanceof JobFile ? returned.toJSON() : returned
-    tell({
+    mine.end({
       type: 'returned',
       result: plain === undefined ? null : encodeJson(plain, `the result of ${facts.type}`, 'result_invalid'),
     })
   } catch (error) {
-    tell({ type: 'threw', error: packFailure(error, job.signal) })
+    mine.end({ type: 'threw', error: packFailure(error, mine.signal) })
   }
 }
 
@@ -65,15 +65,17 @@ function hear(message: ToHost): void {
   else job?.hear(message)
 }
 
-/** Ends this process when the one that started it is gone, be it that a handler never lets go of the event loop. */
-const WATCH = `const { ppid } = process
-setInterval(() => { if (process.ppid !== ppid) process.kill(process.pid, 'SIGKILL') }, 1_000)`
+/**
+ * Ends this process when the one that started it is gone, be it that a handler never lets go of the event loop. The parent is the one of the
+ * beginning: it may be gone before the thread has started.
+ */
+const WATCH = `const { workerData: parent } = require('node:worker_threads')
+setInterval(() => { if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL') }, 1_000)`
 
 if (parentPort) {
   parentPort.on('message', hear)
 } else {
   process.on('message', hear)
   process.on('disconnect', () => process.exit())
-  new Thread(WATCH, { eval: true, execArgv: [] }).unref()
+  new Thread(WATCH, { eval: true, execArgv: [], workerData: process.ppid }).unref()
 }
-tell({ type: 'ready' })

@@ -22,10 +22,11 @@ export class IsolatedJob implements JobContext<unknown> {
   readonly idempotencyKey: string | null
   readonly traceContext: string | null
   readonly createdAt: Date
-  readonly #tell: (message: FromHost) => void
+  readonly #tellWorker: (message: FromHost) => void
   readonly #controller = new AbortController()
   readonly #calls = new Map<number, Call>()
   #count = 0
+  #over = false
 
   constructor(facts: JobFacts, tell: (message: FromHost) => void) {
     this.id = facts.id
@@ -37,11 +38,21 @@ export class IsolatedJob implements JobContext<unknown> {
     this.idempotencyKey = facts.idempotencyKey
     this.traceContext = facts.traceContext
     this.createdAt = facts.createdAt
-    this.#tell = tell
+    this.#tellWorker = tell
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal
+  }
+
+  /** The last word. What the handler left running says nothing any more: the worker would take it for the next job's. */
+  end(message: FromHost & { type: 'returned' | 'threw' }): void {
+    this.#tell(message)
+    this.#over = true
+  }
+
+  #tell(message: FromHost): void {
+    if (!this.#over) this.#tellWorker(message)
   }
 
   abort(reason: JobAborted): void {

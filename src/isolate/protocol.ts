@@ -3,20 +3,13 @@
  */
 import type { AbortCause, Classification } from '../errors.js'
 import type { FileDescription } from '../files.js'
-import type { JobLog } from '../worker/context.js'
+import type { JobContext, JobLog } from '../worker/context.js'
 
 /** What a handler knows of its job from the start. */
-export interface JobFacts {
-  readonly id: string
-  readonly type: string
-  readonly queue: string
-  readonly payload: unknown
-  readonly attempt: number
-  readonly maxAttempts: number
-  readonly idempotencyKey: string | null
-  readonly traceContext: string | null
-  readonly createdAt: Date
-}
+export type JobFacts = Pick<
+  JobContext<unknown>,
+  'id' | 'type' | 'queue' | 'payload' | 'attempt' | 'maxAttempts' | 'idempotencyKey' | 'traceContext' | 'createdAt'
+>
 
 export type ToHost =
   /** The default export of the module is the handler. */
@@ -29,7 +22,6 @@ export type ToHost =
   | { type: 'more'; call: number }
 
 export type FromHost =
-  | { type: 'ready' }
   | { type: 'stage'; call: number; stage: string }
   | { type: 'progress'; fraction: number }
   | { type: 'log'; level: keyof JobLog; said: unknown[] }

@@ -184,6 +184,22 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     expect(job.history).toMatchObject([{ code: 'worker_lost' }])
   })
 
+  it('leaves nothing to the job after it', async () => {
+    const { run } = setUp(isolate)
+    await (await run('leaves')).result()
+    const next = await run('quiet')
+    await next.result()
+    expect(await next.refresh()).toMatchObject({ stage: null, progress: null })
+    expect(await next.events()).toEqual([])
+  })
+
+  it('is not started with what cannot be sent to it, and the job fails at once', async () => {
+    const unsendable = z.object({ act: z.string(), value: z.unknown().transform(() => () => 'a function') })
+    const { run, queue } = setUp(isolate, { payload: unsendable as never, retry: { maxAttempts: 5 } })
+    const job = await untilStatus(queue, (await run('nothing', 'something')).id, 'failed')
+    expect(job.history).toMatchObject([{ kind: 'permanent', code: 'payload_invalid' }])
+  })
+
   it('hands its job back when the worker stops, and is ended', async () => {
     const { run, queue, worker } = setUp(isolate)
     const job = await run('loop')
@@ -198,6 +214,15 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     expect(job.history).toMatchObject([{ kind: 'permanent', code: 'misconfigured' }])
     expect(job.lastError).toContain(`${name}.mjs`)
   })
+})
+
+it('processes that come and go leave no listeners behind', { timeout: 60_000 }, async () => {
+  const { run, queue } = setUp('process')
+  const listeners = (): number => process.listenerCount('exit')
+  await untilStatus(queue, (await run('exit')).id, 'failed')
+  const before = listeners()
+  for (let i = 0; i < 3; i++) await untilStatus(queue, (await run('exit')).id, 'failed')
+  expect(listeners()).toBe(before)
 })
 
 describe('an isolated type that is defined wrongly', () => {

@@ -1,8 +1,9 @@
-import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from 'esbuild'
 import { expect, it, onTestFinished } from 'vitest'
+import { until } from '../faults/support/place.js'
 
 const root = join(import.meta.dirname, '../..')
 const program = (file: string): string => join(import.meta.dirname, 'program', file)
@@ -32,3 +33,30 @@ it('a handler module that is an entry of the bundle runs beside it', async () =>
   await build({ entryPoints, outdir, outExtension, bundle: true, packages: 'external', platform: 'node', format: 'esm' })
   expect(run(join(outdir, 'main.mjs'), 'app.db')).toBe('THREAD!\nPROCESS!\n')
 }, 90_000)
+
+it('a process that never lets go ends by itself when its worker has been killed', async () => {
+  const file = join(folder(), 'pid')
+  const acts = JSON.stringify(new URL('handlers/acts.mjs', import.meta.url).href)
+  const worker = `
+    import { jobtable } from 'jobtable'
+    const any = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } }
+    const queue = jobtable('sqlite::memory:')
+    const type = queue.define('acts', { payload: any, idempotency: { none: 'a test' }, isolate: 'process', run: new URL(${acts}) })
+    await type.enqueue({ act: 'loopKnown', value: ${JSON.stringify(file)} })
+    queue.work()`
+  const child = spawn(process.execPath, ['--input-type=module', '-e', worker], { cwd: root, stdio: 'ignore' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const pid = await until('it runs', () => (existsSync(file) ? Number(readFileSync(file, 'utf8')) : undefined))
+  child.kill('SIGKILL')
+  expect(await until('it has ended', () => isOver(pid))).toBe(true)
+}, 90_000)
+
+function isOver(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    // Nobody may be there to take note of its end.
+    return /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return true
+  }
+}

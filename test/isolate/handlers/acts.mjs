@@ -1,4 +1,5 @@
 /** A handler that does as its payload says. */
+import { writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, threadId } from 'node:worker_threads'
 
@@ -46,6 +47,10 @@ const acts = {
   loop: () => {
     for (;;);
   },
+  loopKnown: ({ payload }) => {
+    writeFileSync(payload.value, String(process.pid))
+    for (;;);
+  },
   exit: () => process.exit(7),
   memory: () => {
     const all = []
@@ -56,6 +61,14 @@ const acts = {
     throw signal.reason
   },
   ignore: () => sleep(60_000),
+  leaves: ({ progress, stage }) => {
+    setInterval(() => {
+      progress(0.9)
+      stage('drawing').catch(() => {})
+    }, 20).unref()
+    return 'gone'
+  },
+  quiet: () => sleep(500),
 }
 
 export default (job) => acts[job.payload.act](job)
