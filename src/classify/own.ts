@@ -3,8 +3,8 @@ import { PermanentError, RetryAfter, TransientError } from '../handler-errors.js
 import { isInstance, isObject, read, readNumber, readString } from './read.js'
 import { inDoubt, permanent, transient, type Verdict } from './verdict.js'
 
-/** The member of an error that was classified where it was thrown, in an isolated handler. */
-export const REMOTE_VERDICT = Symbol.for('jobtable.verdict')
+/** Errors whose meaning is known from elsewhere: from an isolated handler, where they were thrown. */
+export const knownVerdicts = new WeakMap<object, Verdict>()
 
 /**
  * Errors that jobtable itself defines. Two copies of the package may be loaded at once, so an error also counts as ours by
@@ -12,8 +12,8 @@ export const REMOTE_VERDICT = Symbol.for('jobtable.verdict')
  */
 export function ownError(error: unknown): Verdict | undefined {
   if (!isObject(error)) return undefined
-  const remote = read(error, REMOTE_VERDICT)
-  if (remote !== undefined) return remote as Verdict
+  const known = knownVerdicts.get(error)
+  if (known) return known
   const name = readString(error, 'name')
   if (isInstance(error, PermanentError) || (name === 'PermanentError' && hasBlame(error))) {
     return { kind: 'permanent', code: codeOf(error, 'permanent'), blame: blameOf(error, 'user') }

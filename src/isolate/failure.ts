@@ -1,6 +1,6 @@
 /** Errors across the border between a worker and an isolated handler. */
 import { classify, describeError } from '../classify/index.js'
-import { REMOTE_VERDICT } from '../classify/own.js'
+import { knownVerdicts } from '../classify/own.js'
 import { isInstance, isObject, read, readNumber, readString } from '../classify/read.js'
 import { RetryAfter } from '../handler-errors.js'
 import type { RemoteFailure } from './protocol.js'
@@ -36,7 +36,8 @@ function fieldsOf(error: unknown): RemoteFailure['fields'] {
 /** An error that reads, and is classified, as the one that was thrown on the other side. */
 export function unpackFailure({ name, message, stack, classification, userMessage, delayMs, fields }: RemoteFailure): Error {
   if (delayMs !== undefined) return new RetryAfter(delayMs, message)
-  const error = Object.assign(new Error(message), fields, { [REMOTE_VERDICT]: classification })
+  const error = Object.assign(new Error(message), fields)
+  knownVerdicts.set(error, classification)
   Object.defineProperty(error, 'name', { value: name, configurable: true })
   if (stack !== undefined) error.stack = stack
   return userMessage === undefined ? error : Object.assign(error, { userMessage })

@@ -7,8 +7,8 @@
  * it does when its worker is lost.
  */
 import { Readable } from 'node:stream'
-import { REMOTE_VERDICT } from '../classify/own.js'
-import { JobtableError, type Classification, type JobAborted } from '../errors.js'
+import { knownVerdicts } from '../classify/own.js'
+import { JobtableError, type JobAborted } from '../errors.js'
 import type { FileDescription } from '../files.js'
 import type { Handler } from '../job-type.js'
 import type { JobContext } from '../worker/context.js'
@@ -219,6 +219,7 @@ class Pieces {
 }
 
 function crashed(how: string): Error {
-  const verdict: Classification = { kind: 'unknown_outcome', code: 'worker_lost', blame: 'developer' }
-  return Object.assign(new Error(`the isolated handler did not come to its end: ${how}`), { [REMOTE_VERDICT]: verdict })
+  const error = new Error(`the isolated handler did not come to its end: ${how}`)
+  knownVerdicts.set(error, { kind: 'unknown_outcome', code: 'worker_lost', blame: 'developer' })
+  return error
 }

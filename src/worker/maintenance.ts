@@ -1,6 +1,6 @@
 /**
- * What every worker does on the side, without a leader: takes back lost claims, those of processes that are gone at once, and deletes what is past its retention.
- * Each pass returns its counts, and one row that cannot be handled does not hold up the others.
+ * What every worker does on the side, without a leader: takes back lost claims, those of processes that are gone at once, and
+ * deletes what is past its retention. Each pass returns its counts, and one row that cannot be handled does not hold up the others.
  */
 import { describeError } from '../classify/describe.js'
 import { fileOf, type FileStore } from '../files.js'
