@@ -1,9 +1,7 @@
 /** The process or thread in which an isolated handler runs, as its worker sees it. */
 import { fork, type ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { extname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { Worker as Thread } from 'node:worker_threads'
+import { fileBeside } from '../beside.js'
 import { JobtableError } from '../errors.js'
 import type { FromHost, ToHost } from './protocol.js'
 
@@ -33,14 +31,12 @@ export function startHost(isolation: Isolation, memoryMb: number | undefined): H
   return isolation === 'thread' ? startThread(file, memoryMb) : startProcess(file, memoryMb)
 }
 
-/** Beside this file, as it was built. */
 export function hostFile(): string {
-  const here = fileURLToPath(import.meta.url)
-  const file = fileURLToPath(new URL(`./isolate-host${extname(here)}`, import.meta.url))
-  if (existsSync(file)) return file
+  const file = fileBeside(import.meta.url, './isolate-host')
+  if (file !== undefined) return file
   throw new JobtableError(
     'config_invalid',
-    `isolated handlers need the file ${file}, which comes with jobtable: do not bundle jobtable (mark it as external), or copy dist/isolate/isolate-host.js there`,
+    'isolated handlers need the file isolate-host.js beside the code of jobtable, where it is installed: do not bundle jobtable, mark it as external',
   )
 }
 

@@ -9,10 +9,8 @@
  * Where no other thread can open the database (one in memory, a pool of the product's, a clock of a test), and where the thread's file
  * is not beside this one (jobtable inside a bundle), the lease is only as good as the event loop.
  */
-import { existsSync } from 'node:fs'
-import { extname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { Worker as Thread } from 'node:worker_threads'
+import { fileBeside } from '../beside.js'
 import type { StoreAddress } from '../store.js'
 import { HeartMarks, monotonicMs } from './heart-marks.js'
 
@@ -113,11 +111,8 @@ export class Heart {
   }
 }
 
-/** Beside this file, as it was built; undefined where it is not, and for TypeScript, which not every Node reads. */
+/** Undefined inside a bundle, and for TypeScript, which not every Node reads. */
 function threadFile(): string | undefined {
-  const here = fileURLToPath(import.meta.url)
-  const extension = extname(here)
-  if (extension === '.ts') return undefined
-  const file = fileURLToPath(new URL(`./heart-thread${extension}`, import.meta.url))
-  return existsSync(file) ? file : undefined
+  const file = fileBeside(import.meta.url, './heart-thread')
+  return file?.endsWith('.ts') ? undefined : file
 }
