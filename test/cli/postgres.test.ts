@@ -6,21 +6,16 @@ import { query } from '../support/postgres/server.js'
 import { describeChanges } from './change-suite.js'
 import { describeLooks } from './look-suite.js'
 import { postgresPlace, type PostgresPlace } from './postgres-place.js'
-import { cli, cliJson, job, SECRETS, spawnCli, sqlitePlace, temporaryFolder, write } from './support.js'
+import { describeWork } from './work-suite.js'
+import { cli, cliJson, job, moduleOf, SECRETS, spawnCli, sqlitePlace, temporaryFolder, write } from './support.js'
 
 describe('on PostgreSQL', () => {
   describeChanges(postgresPlace)
   describeLooks(postgresPlace)
+  describeWork(postgresPlace)
 })
 
-const MODULE = `import { jobtable } from 'jobtable'
-export const queue = jobtable()
-queue.define('mail', {
-  payload: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
-  idempotency: { none: 'test' },
-  run: async () => {},
-})
-`
+const MODULE = moduleOf('async () => {}')
 
 async function worksOn(args: readonly string[], env: NodeJS.ProcessEnv): Promise<string> {
   const folder = temporaryFolder()

@@ -139,6 +139,18 @@ export function job(id: string, columns: Columns): Columns {
   return { id, type: 'mail', payload: '{}', status: 'pending', ...columns }
 }
 
+/** Accepts any payload. */
+export const SCHEMA = `{ '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } }`
+
+/** A module for `work` whose type `mail` has this handler. */
+export function moduleOf(run: string, { url = '', before = '' } = {}): string {
+  return `import { jobtable } from 'jobtable'
+${before}
+export const queue = jobtable(${url})
+export const mail = queue.define('mail', { payload: ${SCHEMA}, idempotency: { none: 'test' }, run: ${run} })
+`
+}
+
 export interface Running {
   child: ChildProcess
   /** What both streams have said so far, in order. */

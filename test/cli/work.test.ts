@@ -1,21 +1,8 @@
 import { join } from 'node:path'
 import { mkdirSync } from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { cli, cliJson, spawnCli, sql, temporaryFolder, write, type Answer, type Running } from './support.js'
-
-/** Accepts any payload. */
-const SCHEMA = `{ '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } }`
-
-/** A handler that tells when it runs, and ends when it is told to. */
-const LONG = `async () => { console.log('handler runs'); await new Promise((resolve) => process.once('message', resolve)) }`
-
-function moduleOf(run: string, { url = '', before = '' } = {}): string {
-  return `import { jobtable } from 'jobtable'
-${before}
-export const queue = jobtable(${url})
-export const mail = queue.define('mail', { payload: ${SCHEMA}, idempotency: { none: 'test' }, run: ${run} })
-`
-}
+import { cli, cliJson, moduleOf, spawnCli, sql, sqlitePlace, temporaryFolder, write, type Answer } from './support.js'
+import { describeWork } from './work-suite.js'
 
 let folder = ''
 let file = ''
@@ -28,14 +15,6 @@ beforeEach(async () => {
 
 const row = () => sql(file, 'SELECT status, attempts, locked_by FROM jobs')[0]
 const enqueue = (...args: string[]) => cliJson<{ id: string }>(['enqueue', 'mail', '{}', '--db', file, ...args])
-
-async function startLong(args: readonly string[] = []): Promise<Running> {
-  write(folder, 'jobs.mjs', moduleOf(LONG))
-  await enqueue()
-  const running = spawnCli(folder, ['work', 'jobs.mjs', ...args])
-  await running.line(/^handler runs$/)
-  return running
-}
 
 describe('work', () => {
   test('runs the jobs of the queue that the module exports, and says what it serves and what came of it', async () => {
@@ -119,45 +98,7 @@ describe('work', () => {
   })
 })
 
-describe('a module that work cannot use is named, exits with 1 at once, and leaves the pending jobs alone', () => {
-  const cases: [name: string, text: string | undefined, message: RegExp][] = [
-    ['missing.mjs', undefined, /^jobtable: there is no module missing\.mjs\n {2}looked for .*missing\.mjs/],
-    [
-      'throws.mjs',
-      `setInterval(() => {}, 1000)\nthrow new Error('no password=hunter2 today')`,
-      /^jobtable: throws\.mjs cannot be loaded: no password=\[masked\] today\n {2}at .*throws\.mjs:2/,
-    ],
-    ['syntax.mjs', 'export const = 1', /^jobtable: syntax\.mjs cannot be loaded: .*\n {2}`node syntax\.mjs` shows where/],
-    ['import.mjs', `import 'not-installed'`, /^jobtable: import\.mjs cannot be loaded: Cannot find package 'not-installed'/],
-    ['plain.mjs', 'export const queue = { work: true }', /^jobtable: plain\.mjs exports no queue\n {2}export/],
-    ['types.mjs', `import { jobtable } from 'jobtable'\nexport default jobtable()`, /^jobtable: types\.mjs defines no job type/],
-    ['handlers.mjs', moduleOf('undefined'), /^jobtable: handlers\.mjs gives no job type a handler \(it defines mail\)/],
-    [
-      'twice.mjs',
-      `${moduleOf('async () => {}')}queue.define('mail', { payload: ${SCHEMA}, idempotency: { none: 'test' } })`,
-      /cannot be loaded: the job type mail is defined twice/,
-    ],
-    [
-      'several.mjs',
-      `${moduleOf('async () => {}')}export const other = jobtable('sqlite:other.db')\nexport default queue`,
-      /^jobtable: several\.mjs exports 2 queues: \w+, \w+/,
-    ],
-    ['never.mjs', 'await new Promise(() => {})', /^jobtable: never\.mjs never finishes loading/],
-  ]
-
-  test.each(cases)('%s', async (name, text, message) => {
-    if (text !== undefined) write(folder, name, text)
-    for (let i = 0; i < 3; i++) await enqueue()
-    const { code, stdout, stderr } = await spawnCli(folder, ['work', name]).ended
-    expect(stderr).toMatch(message)
-    expect([code, stdout]).toEqual([1, ''])
-    expect(sql(file, 'SELECT status, attempts FROM jobs')).toEqual([
-      ['pending', 0],
-      ['pending', 0],
-      ['pending', 0],
-    ])
-  })
-
+describe('a module that work cannot use is named, and exits with 1 at once', () => {
   test('a folder', async () => {
     mkdirSync(join(folder, 'handlers'))
     const { code, stderr } = await spawnCli(folder, ['work', 'handlers']).ended
@@ -204,44 +145,6 @@ describe('a module that work cannot use is named, exits with 1 at once, and leav
 })
 
 describe('stopping', () => {
-  test.each([
-    ['SIGINT', 'SIGINT'],
-    ['SIGTERM', 'SIGINT'],
-  ] as const)('%s and an echo of it as %s let the running job end, after the rule was printed', async (first, echo) => {
-    const { child, line, ended } = await startLong()
-    child.kill(first)
-    expect(await line(/: stopping;/)).toMatch(
-      /running jobs have 25s to end.*A signal within 1 s is taken as an echo and ignored, a later one hands them back at once$/,
-    )
-    child.kill(echo)
-    await line(/taken as an echo/)
-    child.send('end')
-    expect((await ended).code).toBe(0)
-    expect(row()).toEqual(['succeeded', 1, null])
-  })
-
-  test('a second signal on purpose hands the running job back, and the process ends within a second, not with 0', async () => {
-    const { child, line, ended } = await startLong()
-    child.kill('SIGINT')
-    expect(await line(/waiting for 1 job/)).toMatch(/\(mail \S+\); signal again to hand back at once$/)
-    const since = performance.now()
-    child.kill('SIGINT')
-    const { code, stdout } = await ended
-    expect(performance.now() - since).toBeLessThan(1_000)
-    expect(code).toBe(1)
-    expect(stdout).toMatch(/^forced to end: /m)
-    expect(row()).toEqual(['retrying', 0, null])
-    expect(sql(file, 'SELECT count(*) FROM job_workers')).toEqual([[0]])
-  })
-
-  test('the stop timeout hands back what has not ended by then, and the exit code is 0', async () => {
-    const { child, ended } = await startLong(['--stop-timeout', '100ms'])
-    child.kill('SIGTERM')
-    const { code, stdout } = await ended
-    expect([code, stdout]).toEqual([0, expect.stringMatching(/^retrying mail \S+ in 0ms: was handed back/m)])
-    expect(row()).toEqual(['retrying', 0, null])
-  })
-
   test('a rejection that nobody handles is told, lets the running job end, and the exit code is 1', async () => {
     write(
       folder,
@@ -289,3 +192,5 @@ test('a reader that has seen enough is no error', async () => {
   child.stdout!.destroy()
   expect((await ended).code).toBe(0)
 })
+
+describeWork(sqlitePlace)

@@ -41,6 +41,34 @@ describe.each(DATABASES)('shutdown on $name', ({ place }) => {
       expect(await job.refresh()).toMatchObject({ status: 'running', attempts: 1, history: [] })
       expect(first!.all('event')).toMatchObject([{ event: 'retrying', id: job.id }])
     })
+
+    it('SIGTERM while a hundred jobs run: each has ended or is handed back, none has spent an attempt for it, and the process ends in time', async () => {
+      const here = await place()
+      const queue = here.queue()
+      const types = defineTypes(queue)
+      const [child] = await startChildren(here, 1)
+      const few = Array.from({ length: 40 })
+      const acts = [
+        ...few.map((_, i) => ({ name: `ends-${i}`, ms: 1_000 })),
+        ...few.map((_, i) => ({ name: `obeys-${i}`, ms: 60_000, obey: true })),
+        ...few.map((_, i) => ({ name: `deaf-${i}`, ms: 60_000 })),
+      ]
+      const added = await types.act.enqueueMany(acts.filter((_, i) => i % 6 !== 5)) // A hundred of them.
+      await child!.work({ concurrency: 100, stopTimeout: '3s' })
+      await until('all of them run', () => child!.all('started').length === 100)
+      const asked = performance.now()
+      child!.terminate()
+      expect(await child!.exited()).toBe(0)
+      expect(performance.now() - asked).toBeLessThan(8_000)
+      const after = await Promise.all(added.map(({ job }) => job.refresh()))
+      const ended = after.filter(({ payload }) => (payload as { name: string }).name.startsWith('ends'))
+      expect(ended.map(({ status, attempts }) => [status, attempts])).toEqual(ended.map(() => ['succeeded', 1]))
+      const handedBack = after.filter((job) => !ended.includes(job))
+      expect(handedBack.length).toBeGreaterThan(60)
+      expect(handedBack.map(({ status, attempts, lockedBy, history }) => ({ status, attempts, lockedBy, history }))).toEqual(
+        handedBack.map(() => ({ status: 'retrying', attempts: 0, lockedBy: null, history: [] })),
+      )
+    })
   })
 
   it('R086: a queue works again after its worker was stopped, as often as one likes, and leaves nothing behind', async () => {
