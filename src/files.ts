@@ -119,6 +119,8 @@ export async function storeFile(
     },
   })
   const source = toReadable(content)
+  // It may fail before it is read, and is told by whoever reads it.
+  source.on('error', () => {})
   const write = async (): Promise<void> => files.write(key, measure, { contentType })
   try {
     checkFileName(name)

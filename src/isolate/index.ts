@@ -204,9 +204,7 @@ class Pieces {
   readonly stream: Readable
 
   constructor(askForMore: () => void) {
-    let first = true
-    // The source sends its first piece unasked.
-    this.stream = new Readable({ read: () => (first ? (first = false) : askForMore()) })
+    this.stream = new Readable({ read: askForMore })
   }
 
   add(bytes: Uint8Array | null): void {

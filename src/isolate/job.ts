@@ -9,7 +9,9 @@ import type { FromHost, JobFacts, ToHost } from './protocol.js'
 interface Call {
   resolve(value: FileDescription | undefined): void
   reject(error: Error): void
+  /** Of a file: its next piece is asked for; there is no next one to send when it is over. */
   more?(): void
+  over?: true
 }
 
 export class IsolatedJob implements JobContext<unknown> {
@@ -65,6 +67,8 @@ export class IsolatedJob implements JobContext<unknown> {
     if (!call) return
     if (message.type === 'more') return call.more?.()
     this.#calls.delete(message.call)
+    call.over = true
+    call.more?.()
     if (message.type === 'answer') call.resolve(message.value)
     else call.reject(unpackFailure(message.error))
   }
@@ -99,13 +103,16 @@ export class IsolatedJob implements JobContext<unknown> {
     return new JobFile(about!, NO_FILES)
   }
 
-  /** One piece is on its way at a time, so that a fast source does not fill the memory. */
+  /** A piece is sent when it is asked for, so that a fast source does not fill the memory. */
   async #sendPieces(call: Call, number: number, source: Readable): Promise<void> {
+    const asking = (): Promise<void> => new Promise((resolve) => (call.more = resolve))
     try {
+      let asked = asking()
       for await (const piece of source) {
-        const asked = new Promise<void>((resolve) => (call.more = resolve))
-        this.#tell({ type: 'piece', call: number, bytes: new Uint8Array(Buffer.from(piece as Uint8Array)) })
         await asked
+        if (call.over) return
+        asked = asking()
+        this.#tell({ type: 'piece', call: number, bytes: new Uint8Array(Buffer.from(piece as Uint8Array)) })
       }
       this.#tell({ type: 'piece', call: number, bytes: null })
     } catch (error) {

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { FileStorage } from '@flystorage/file-storage'
 import { LocalStorageAdapter } from '@flystorage/local-fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -172,6 +174,12 @@ describe('a source', () => {
     expect(source.destroyed).toBe(true)
     await end
   })
+  it('may fail while the file is still being noted: the error is the one that is told', async () => {
+    const content = createReadStream(join(folder, 'missing.csv'))
+    const note = (): Promise<void> => sleep(50)
+    await expect(storeFile(localFiles(folder), 'job/1-x', 'a.csv', content, { note })).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
   it('is destroyed, unread, when the name is refused or the file could not be noted', async () => {
     const source = endless()
     await expect(storeFile(localFiles(folder), 'job/1-x', 'a/b', source)).rejects.toMatchObject({ code: 'config_invalid' })

@@ -2,15 +2,19 @@ import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import type * as Jobtable from '../../src/index.js'
+import type * as SqliteStores from '../../src/stores/sqlite/index.js'
 import type { Isolation, JobFile, JobTypeOptions, Queue } from '../../src/index.js'
-import { recordingLog, until, untilStatus, type Log } from '../faults/support/place.js'
+import type { Store } from '../../src/store.js'
+import { changed, recordingLog, until, untilStatus, type Log } from '../faults/support/place.js'
 
 // As it is built: what runs in the other process or thread is a file of the package.
 const built = new URL('../../dist/index.js', import.meta.url).href
 const { jobtable } = (await import(built)) as typeof Jobtable
+const { sqliteStore } = (await import(new URL('./stores/sqlite/index.js', built).href)) as typeof SqliteStores
 
 const handler = (name: string): URL => new URL(`handlers/${name}.mjs`, import.meta.url)
 const payload = z.object({ act: z.string(), value: z.unknown().optional() })
@@ -23,9 +27,9 @@ function folder(): string {
   return made
 }
 
-function setUp(isolate: Options['isolate'], options: Options = {}) {
+function setUp(isolate: Options['isolate'], options: Options = {}, store?: Store) {
   const logger: Log = recordingLog()
-  const queue: Queue = jobtable(`sqlite:${join(folder(), 'app.db')}`, { logger, durability: 'relaxed' })
+  const queue: Queue = jobtable(`sqlite:${join(folder(), 'app.db')}`, { logger, durability: 'relaxed', ...(store && { store }) })
   onTestFinished(() => queue.close())
   const type = queue.define('acts', {
     payload,
@@ -97,6 +101,22 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     const hash = createHash('sha256')
     for (let i = 0; i < 100; i++) hash.update(Buffer.alloc(65_536, i))
     expect([large.size, large.sha256]).toEqual([6_553_600, hash.digest('hex')])
+  })
+
+  it.each([
+    ['bigFile', 'succeeded'],
+    ['brokenFile', 'failed'],
+    ['brokenAtOnce', 'failed'],
+  ] as const)('waits with its file until a slow database has noted it: %s', async (act, status) => {
+    const store = sqliteStore({ path: join(folder(), 'app.db') })
+    const report: Store['report'] = async (reports) => {
+      await sleep(50)
+      return store.report(reports)
+    }
+    const { run, queue } = setUp(isolate, {}, changed(store, { report }))
+    const job = await untilStatus(queue, (await run(act, 3)).id, 'succeeded', 'failed')
+    expect(job.status).toBe(status)
+    if (status === 'failed') expect(job.history).toMatchObject([{ kind: 'permanent', code: 'not_found' }])
   })
 
   it.each([

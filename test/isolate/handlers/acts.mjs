@@ -1,5 +1,6 @@
 /** A handler that does as its payload says. */
 import { writeFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, threadId } from 'node:worker_threads'
 
@@ -30,6 +31,11 @@ const acts = {
       throw Object.assign(new Error('the source broke'), { status: 404 })
     }
     return file('broken.txt', content())
+  },
+  brokenAtOnce: ({ file }) => {
+    const content = new Readable({ read() {} })
+    content.destroy(Object.assign(new Error('there is no source'), { status: 404 }))
+    return file('broken.txt', content)
   },
   badName: ({ file }) => file('../up.txt', 'x'),
   unknownStage: ({ stage }) => stage('no such stage'),
