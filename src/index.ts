@@ -7,7 +7,20 @@ export type { Handler, JobTypeOptions, PreparedType, RetryOptions } from './job-
 export type { IsolateOptions } from './isolate/index.js'
 export type { Isolation } from './isolate/host.js'
 export type { IdempotencyRule, KeyPart, NoIdempotency, OnDuplicate } from './idempotency.js'
-export type { JobContext, JobLog } from './worker/context.js'
+export type { JobContext, JobLog, Storable } from './worker/context.js'
+export type { EffectCall, EffectOptions, Reconciled } from './effects/effect.js'
+export type {
+  NewStep,
+  OwnTransaction,
+  RecordOutcome,
+  StepKind,
+  StepRow,
+  StepState,
+  StepStore,
+  TransactionWrite,
+} from './effects/record.js'
+export type { Resolution } from './effects/resolve.js'
+export type { JobTransaction } from './transactions/own.js'
 export type { AttemptFacts, WorkerEvents, WorkerOptions } from './worker/options.js'
 export type { RunOnceOptions, RunOnceResult, RunTotals } from './run-once.js'
 export type { Worker } from './worker/worker.js'

@@ -67,6 +67,10 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   database_unavailable: OUR_SIDE_LATER,
   disk_full: OUR_SIDE_LATER,
   dns_failed: NETWORK,
+  effect_unknown: text(
+    'We are checking whether this was done. You need do nothing; please do not start it again.',
+    '我们正在核实操作是否已经完成，您无需任何操作，请不要重新发起。',
+  ),
   file_missing: text(
     'A file that is needed no longer exists. Please create or upload it again.',
     '所需的文件已不存在，请重新生成或上传。',
@@ -107,6 +111,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
     'This was interrupted and goes on by itself. You need do nothing.',
     '任务被短暂中断，将自动继续，您无需任何操作。',
   ),
+  steps_changed: OUR_SIDE,
   superseded: text(
     'A newer request has taken the place of this one. You need do nothing.',
     '已被较新的请求取代，您无需任何操作。',

@@ -5,6 +5,8 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { InsertBatcher } from './batcher.js'
 import { addType, type DefaultResult, type EnqueueResult, type JobType } from './define.js'
 import { parseDuration, type Duration } from './duration.js'
+import type { StepRow } from './effects/record.js'
+import { resolveEffect, type Resolution } from './effects/resolve.js'
 import { JobtableError } from './errors.js'
 import { localFiles, type FileStore } from './files.js'
 import { Job, type JobActions } from './job.js'
@@ -160,6 +162,21 @@ export class Queue {
   /** Repairs a job; see `Job.retry`. */
   async retry(id: string, options: { by?: string } = {}): Promise<Job> {
     return this.#job(await this.#actions.retryRow(id, options.by))
+  }
+
+  /** What is recorded of a job's steps, effects and checkpoints, in the order in which they began. */
+  async steps(id: string): Promise<StepRow[]> {
+    return (await this.open()).steps(id)
+  }
+
+  /**
+   * Says what became of an effect whose job is held because nobody knew: that it was done, with its value, that it was not, or how to
+   * find out. Once no effect of the job is in doubt, it is pending again, and its handler goes on with what was found.
+   */
+  async resolve(id: string, resolution: Resolution): Promise<Job> {
+    const store = await this.open()
+    const inDoubt = await resolveEffect(store, id, resolution)
+    return inDoubt.length > 0 ? this.#job((await store.get([id]))[0]!) : this.retry(id, resolution)
   }
 
   /** Why this job does not run at this moment, in one sentence. */

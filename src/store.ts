@@ -19,6 +19,7 @@
  *
  * Every method rejects with a `JobtableError` whose code starts with `store_` or `schema_` when the database cannot serve.
  */
+import type { StepStore } from './effects/record.js'
 import type { Transaction } from './transactions/transaction.js'
 import type { HistoryEntry, FinalStatus, Settlement, Status } from './transition.js'
 
@@ -151,7 +152,7 @@ export interface Report extends Fence {
   events?: readonly NewEvent[]
 }
 
-export type EventKind = 'stage' | 'log' | 'file' | 'canceled' | 'cancel_requested' | 'repaired' | 'handed_back'
+export type EventKind = 'stage' | 'log' | 'file' | 'canceled' | 'cancel_requested' | 'repaired' | 'handed_back' | 'resolved'
 
 export interface NewEvent {
   kind: EventKind
@@ -262,7 +263,7 @@ export interface StoreAddress {
   }
 }
 
-export interface Store {
+export interface Store extends StepStore {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
 
@@ -357,7 +358,7 @@ export interface Store {
   repair(ids: readonly string[], by: string | null): Promise<({ row: JobRow; changed: boolean } | undefined)[]>
 
   /**
-   * Deletes at most `limit` finished rows that are past their retention and `keepFor`, with their events, and answers with
+   * Deletes at most `limit` finished rows that are past their retention and `keepFor`, with their events and steps, and answers with
    * what was deleted, so that their files can go too. Call again until it answers with fewer than `limit`.
    */
   prune(retention: Retention, limit: number): Promise<PrunedJob[]>

@@ -42,6 +42,10 @@ function jobtableError(code: string | undefined): Verdict {
       return permanent(code, 'developer')
     case 'file_missing':
       return permanent(code, 'developer')
+    case 'steps_changed':
+      return permanent(code, 'developer')
+    case 'effect_unknown':
+      return permanent(code, 'operator')
     case 'payload_too_large':
       return permanent('too_large', 'developer')
     case 'idempotency_conflict':

@@ -9,6 +9,8 @@
 import { Readable } from 'node:stream'
 import { knownVerdicts } from '../classify/own.js'
 import { JobtableError, type JobAborted } from '../errors.js'
+import type { Logged, StepLog } from '../effects/log.js'
+import type { StepRow } from '../effects/record.js'
 import type { FileDescription } from '../files.js'
 import type { Handler } from '../job-type.js'
 import type { JobContext } from '../worker/context.js'
@@ -170,11 +172,23 @@ class Conversation {
         )
       case 'file':
         return this.#beginFile(message)
+      case 'recall':
+        return void this.#answer(message.call, this.#log.load())
+      case 'record':
+        return void this.#answer(
+          message.call,
+          this.#log.record(message.step).then(() => undefined),
+        )
       case 'piece':
         return this.#files.get(message.call)?.add(message.bytes)
       case 'broken':
         return this.#files.get(message.call)?.fail(unpackFailure(message.error))
     }
+  }
+
+  /** The context that a worker gives has it. */
+  get #log(): StepLog {
+    return (this.#job as JobContext<unknown> & Logged).stepLog
   }
 
   #beginFile({ call, name, contentType }: FromHost & { type: 'file' }): void {
@@ -185,7 +199,7 @@ class Conversation {
     void this.#answer(call, about)
   }
 
-  async #answer(call: number, work: Promise<FileDescription | undefined>): Promise<void> {
+  async #answer(call: number, work: Promise<FileDescription | StepRow[] | undefined>): Promise<void> {
     try {
       const value = await work
       this.#say({ type: 'answer', call, ...(value && { value }) })

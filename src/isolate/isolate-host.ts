@@ -49,6 +49,7 @@ async function run({ module, job: facts }: ToHost & { type: 'run' }): Promise<vo
   try {
     const handler = await load(module)
     const returned = await handler(mine)
+    mine.checkEnd()
     const plain = returned instanceof JobFile ? returned.toJSON() : returned
     mine.end({
       type: 'returned',

@@ -1,13 +1,18 @@
 /** What an isolated handler is given: the same verbs, whose effect is on the other side. */
 import type { Readable } from 'node:stream'
+import { classify } from '../classify/index.js'
+import type { StepRow } from '../effects/record.js'
+import { Steps } from '../effects/steps.js'
 import { JobtableError, type JobAborted } from '../errors.js'
 import { JobFile, toReadable, type FileContent, type FileDescription, type FileStore } from '../files.js'
 import type { JobContext, JobLog } from '../worker/context.js'
 import { packFailure, unpackFailure } from './failure.js'
 import type { FromHost, JobFacts, ToHost } from './protocol.js'
 
+type Answer = FileDescription | StepRow[] | undefined
+
 interface Call {
-  resolve(value: FileDescription | undefined): void
+  resolve(value: Answer): void
   reject(error: Error): void
   /** Of a file: its next piece is asked for; there is no next one to send when it is over. */
   more?(): void
@@ -27,6 +32,15 @@ export class IsolatedJob implements JobContext<unknown> {
   readonly #tellWorker: (message: FromHost) => void
   readonly #controller = new AbortController()
   readonly #calls = new Map<number, Call>()
+  /** What is recorded is on the other side; the functions run here. */
+  readonly #steps = new Steps({
+    job: this,
+    classify,
+    log: {
+      load: async () => (await this.#call((call) => ({ type: 'recall', call }))) as StepRow[],
+      record: async (step) => void (await this.#call((call) => ({ type: 'record', call, step }))),
+    },
+  })
   #count = 0
   #over = false
 
@@ -95,12 +109,41 @@ export class IsolatedJob implements JobContext<unknown> {
     return (name, content, options) => this.#storeFile(name, content, options)
   }
 
+  get step(): JobContext<unknown>['step'] {
+    return (name, fn) => this.#steps.step(name, fn)
+  }
+
+  get effect(): JobContext<unknown>['effect'] {
+    return (name, options) => this.#steps.effect(name, options)
+  }
+
+  get recorded(): JobContext<unknown>['recorded'] {
+    return (name) => this.#steps.recorded(name)
+  }
+
+  get transaction(): JobContext<unknown>['transaction'] {
+    return () => noTransaction('transaction')
+  }
+
+  get checkpoint(): JobContext<unknown>['checkpoint'] {
+    return () => noTransaction('checkpoint')
+  }
+
+  get complete(): JobContext<unknown>['complete'] {
+    return () => noTransaction('complete')
+  }
+
+  /** When the handler has returned. */
+  checkEnd(): void {
+    this.#steps.checkEnd()
+  }
+
   async #storeFile(name: string, content: FileContent, { contentType }: { contentType?: string } = {}): Promise<JobFile> {
     const about = await this.#call(
       (call) => ({ type: 'file', call, name, contentType }),
       (call, number) => void this.#sendPieces(call, number, toReadable(content)),
     )
-    return new JobFile(about!, NO_FILES)
+    return new JobFile(about as FileDescription, NO_FILES)
   }
 
   /** A piece is sent when it is asked for, so that a fast source does not fill the memory. */
@@ -120,7 +163,7 @@ export class IsolatedJob implements JobContext<unknown> {
     }
   }
 
-  #call(message: (call: number) => FromHost, begun?: (call: Call, number: number) => void): Promise<FileDescription | undefined> {
+  #call(message: (call: number) => FromHost, begun?: (call: Call, number: number) => void): Promise<Answer> {
     const number = ++this.#count
     return new Promise((resolve, reject) => {
       const call: Call = { resolve, reject }
@@ -140,6 +183,14 @@ function plain(said: unknown): unknown {
   } catch {
     return { facts: 'not storable' }
   }
+}
+
+/** Thrown at once, so that the function of a synchronous transaction ends with it. */
+function noTransaction(verb: string): never {
+  throw new JobtableError(
+    'config_invalid',
+    `job.${verb} cannot be used in an isolated handler, whose claim is held by another process or thread: use job.step and job.effect there, or run the handler without isolate`,
+  )
 }
 
 function elsewhere(): Promise<never> {

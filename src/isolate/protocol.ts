@@ -2,6 +2,7 @@
  * What a worker and the process or thread of an isolated handler say to each other, by structured cloning. One job at a time.
  */
 import type { AbortCause, Classification } from '../errors.js'
+import type { NewStep, StepRow } from '../effects/record.js'
 import type { FileDescription } from '../files.js'
 import type { JobContext, JobLog } from '../worker/context.js'
 
@@ -16,7 +17,7 @@ export type ToHost =
   | { type: 'run'; module: string; job: JobFacts }
   | { type: 'abort'; reason: AbortCause; message: string }
   /** To a call with this number. */
-  | { type: 'answer'; call: number; value?: FileDescription }
+  | { type: 'answer'; call: number; value?: FileDescription | StepRow[] }
   | { type: 'refused'; call: number; error: RemoteFailure }
   /** The next piece of the file that this call stores. */
   | { type: 'more'; call: number }
@@ -26,6 +27,9 @@ export type FromHost =
   | { type: 'progress'; fraction: number }
   | { type: 'log'; level: keyof JobLog; said: unknown[] }
   | { type: 'file'; call: number; name: string; contentType: string | undefined }
+  /** What is recorded of the job's steps. */
+  | { type: 'recall'; call: number }
+  | { type: 'record'; call: number; step: NewStep }
   /** A piece of that file; null after the last one. */
   | { type: 'piece'; call: number; bytes: Uint8Array | null }
   | { type: 'broken'; call: number; error: RemoteFailure }

@@ -3,6 +3,7 @@
  * of operations are held against. It takes its time from the clock alone, draws nothing at random and finishes every call
  * before it returns, so the same calls at the same times give the same answers.
  */
+import type { NewStep, RecordOutcome, StepRow } from '../effects/record.js'
 import { JobtableError } from '../errors.js'
 import type {
   Change,
@@ -27,9 +28,9 @@ import type {
   Store,
   WorkerInfo,
   WorkerList,
-  WorkerRow,
 } from '../store.js'
 import { RULES, type RawColumns, type Rules, type StoredJob } from './model-rules.js'
+import { closed, emptyTables, noTransactions, type Tables } from './model-tables.js'
 
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -52,24 +53,10 @@ export interface ModelStore extends Store {
 
 /** A Store in memory, for tests and simulations. */
 export function modelStore(options: ModelStoreOptions = {}): ModelStore {
-  const tables: Tables = { version: 0, jobs: new Map(), events: new Map(), workers: new Map(), watchers: new Set() }
-  return new Model(tables, options.clock ?? Date, options.rules ?? RULES)
+  return new Model(emptyTables(), options.clock ?? Date, options.rules ?? RULES)
 }
 
 const VERSION = 1
-
-interface Tables {
-  version: number
-  jobs: Map<string, StoredJob>
-  events: Map<string, JobEvent[]>
-  workers: Map<string, WorkerRow>
-  watchers: Set<Watcher>
-}
-
-interface Watcher {
-  listener: (change: Change) => void
-  owner: object
-}
 
 class Model implements ModelStore {
   readonly name = 'model'
@@ -115,7 +102,15 @@ class Model implements ModelStore {
   }
 
   insertIn(): never {
-    throw new JobtableError('config_invalid', 'the model store is in no database whose transactions a product could have')
+    throw noTransactions()
+  }
+
+  recordIn(): never {
+    throw noTransactions()
+  }
+
+  async transact(): Promise<never> {
+    throw noTransactions()
   }
 
   #insertOne(job: NewJob, now: number): InsertOutcome {
@@ -243,6 +238,26 @@ class Model implements ModelStore {
     return held
   }
 
+  async steps(jobId: string): Promise<StepRow[]> {
+    return this.#open().steps.of(jobId)
+  }
+
+  async recordStep(fence: Fence, step: NewStep): Promise<RecordOutcome> {
+    const { steps } = this.#open()
+    return this.#held(fence) === undefined ? 'lost' : steps.record(fence.id, step, this.#clock.now())
+  }
+
+  async resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
+    const { jobs, steps } = this.#open()
+    const now = this.#clock.now()
+    const resolved = jobs.get(jobId)?.row.status === 'failed' ? steps.resolve(jobId, step, now) : undefined
+    if (resolved === undefined) return false
+    const data = JSON.stringify({ effect: step.name, state: step.state, ...(by !== null && { by }) })
+    this.#note(jobId, { kind: 'resolved', attempt: resolved.attempt, message: `resolved ${step.name}`, data }, now)
+    this.#changed()
+    return true
+  }
+
   async register(worker: WorkerInfo, leaseMs: number): Promise<void> {
     const now = this.#clock.now()
     this.#open().workers.set(worker.id, { ...worker, startedAt: now, heartbeatAt: now, leaseUntil: now + leaseMs })
@@ -321,6 +336,7 @@ class Model implements ModelStore {
     for (const { id } of pruned) {
       jobs.delete(id)
       events.delete(id)
+      this.#tables.steps.forget(id)
     }
     this.#changed()
     return pruned
@@ -374,8 +390,4 @@ class Model implements ModelStore {
       })
     }
   }
-}
-
-function closed(): JobtableError {
-  return new JobtableError('store_unavailable', 'the model store is closed: open another')
 }

@@ -5,6 +5,7 @@ import { drizzle, type DrizzleTransaction } from './drizzle.js'
 import { knex, type KnexTransaction } from './knex.js'
 import { kysely, type KyselyTransaction } from './kysely.js'
 import { nodeSqlite, type NodeSqliteTransaction } from './node-sqlite.js'
+import { own, type JobTransaction } from './own.js'
 import { pg, type PgTransaction } from './pg.js'
 import { postgresJs, type PostgresJsTransaction } from './postgres-js.js'
 import { prisma, type PrismaTransaction } from './prisma.js'
@@ -16,6 +17,7 @@ import { typeorm, type TypeOrmManager, type TypeOrmQueryRunner } from './typeorm
  * - `pg`: the client on which BEGIN was run
  * - `postgres`, Drizzle, Kysely, Prisma, Knex, TypeORM: what the transaction's function is given
  * - better-sqlite3, `node:sqlite`: the connection, while a transaction is open on it
+ * - `job.transaction`: what its function is given
  */
 export type ProductTransaction =
   | PgTransaction
@@ -28,6 +30,7 @@ export type ProductTransaction =
   | TypeOrmQueryRunner
   | BetterSqlite3Transaction
   | NodeSqliteTransaction
+  | JobTransaction
 
 /** The first that knows the object has it: those that look at a library's own mark stand before those that look at methods. */
 const ADAPTERS: readonly TransactionAdapter[] = [
@@ -40,6 +43,7 @@ const ADAPTERS: readonly TransactionAdapter[] = [
   pg,
   betterSqlite3,
   nodeSqlite,
+  own,
 ]
 
 /** The product's object as a transaction. Throws `config_invalid` for what is none, which says what to pass in its place. */

@@ -7,23 +7,27 @@
  *    └──> aborted (timeout, canceled, shutdown) ──grace──> cut off: threw | handed_back
  *         aborted (lease_lost) ─────────────────────────> abandoned: nothing is written
  */
-import { inspect } from 'node:util'
 import { classify } from '../classify/index.js'
 import { describeError } from '../classify/describe.js'
-import { isInstance, read } from '../classify/read.js'
+import { isInstance } from '../classify/read.js'
 import { JobAborted, JobtableError, type AbortCause, type Classification } from '../errors.js'
-import { fileOf, JobFile, storeFile, type FileContent, type FileStore } from '../files.js'
+import { storeFile, type FileContent, type FileStore, type JobFile } from '../files.js'
 import { RetryAfter } from '../handler-errors.js'
 import type { PreparedType } from '../job-type.js'
 import { encodeJson } from '../json.js'
 import type { Logger } from '../logger.js'
 import { userMessage } from '../messages.js'
-import type { JobRow, NewEvent } from '../store.js'
+import type { StepLog } from '../effects/log.js'
+import type { JobRow, NewEvent, Store } from '../store.js'
 import type { Outcome } from '../transition.js'
 import type { JobContext, JobLog } from './context.js'
 import type { Lease } from './lease.js'
 import type { AttemptFacts } from './options.js'
+import type { ClaimSettlement } from './maintenance.js'
 import type { Reporter, Reports } from './reports.js'
+import { encodeResult } from './result.js'
+import { AttemptSteps, uncommitted } from './steps.js'
+import { ABORT_MESSAGES, checkClassification, cleanText, codeForUser, lineOf, ownUserMessage } from './words.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
 export const CUT_OFF_GRACE_MS = 2_000
@@ -35,6 +39,7 @@ const MOST_LOG_LINES = 500
 const MOST_STAGES = 500
 
 export interface AttemptEnv {
+  store: Store
   files: FileStore
   logger: Logger
   locale: 'en' | 'zh'
@@ -42,6 +47,8 @@ export interface AttemptEnv {
   lease: Pick<Lease, 'holds'>
   /** The attempt is over; null when it was abandoned. */
   ended(attempt: Attempt, outcome: Outcome | null): void
+  /** The attempt is over, and a transaction of the product's has settled its job. */
+  completed(attempt: Attempt, claim: ClaimSettlement): void
 }
 
 export class Attempt implements JobContext<unknown>, Reporter {
@@ -60,6 +67,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #progress = -1
   #logLines = 0
   #stages = 0
+  #stepsUsed: AttemptSteps | undefined
 
   constructor(row: JobRow, type: PreparedType, env: AttemptEnv) {
     this.row = row
@@ -119,9 +127,10 @@ export class Attempt implements JobContext<unknown>, Reporter {
       // The last look before the effect: the process may have been stalled since the claim was made.
       if (!this.#env.lease.holds(this.row)) return this.#close({ type: 'handed_back' })
       const returned = await this.preparedType.handler!(this)
+      this.#stepsUsed?.checkEnd()
       this.#handlerReturned = true
       const result = await this.preparedType.validateResult(returned)
-      outcome = { type: 'succeeded', result: this.#encodeResult(result) }
+      outcome = { type: 'succeeded', result: encodeResult(result, this.type, this.#folder) }
     } catch (error) {
       outcome = this.#outcomeOf(error)
     }
@@ -139,6 +148,11 @@ export class Attempt implements JobContext<unknown>, Reporter {
   }
 
   leaseLost(): void {
+    if (this.#stepsUsed?.completing) void this.#completed().then((claim) => claim ?? this.#loseLease())
+    else this.#loseLease()
+  }
+
+  #loseLease(): void {
     if (this.#ended) return
     this.#warn('the claim on this job was lost: another worker may be running it now')
     this.abort('lease_lost')
@@ -170,6 +184,51 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   get file(): JobContext<unknown>['file'] {
     return (name, content, options) => this.#storeFile(name, content, options)
+  }
+
+  get step(): JobContext<unknown>['step'] {
+    return this.#steps.step
+  }
+
+  get effect(): JobContext<unknown>['effect'] {
+    return this.#steps.effect
+  }
+
+  get transaction(): JobContext<unknown>['transaction'] {
+    return this.#steps.transaction
+  }
+
+  get checkpoint(): JobContext<unknown>['checkpoint'] {
+    return this.#steps.checkpoint
+  }
+
+  get recorded(): JobContext<unknown>['recorded'] {
+    return this.#steps.recorded
+  }
+
+  get complete(): JobContext<unknown>['complete'] {
+    return this.#steps.complete
+  }
+
+  /** For a handler in a process or thread of its own. */
+  get stepLog(): StepLog {
+    return this.#steps.log
+  }
+
+  /** Made when it is first asked for: most jobs use none. */
+  get #steps(): AttemptSteps {
+    this.#stepsUsed ??= new AttemptSteps({
+      job: this,
+      store: this.#env.store,
+      row: this.row,
+      type: this.preparedType,
+      encodeResult: (result) => encodeResult(result, this.type, this.#folder),
+      flush: () => this.#env.reports.flush(),
+      ended: () => this.#ended,
+      leaseLost: () => this.leaseLost(),
+      classify: (error) => this.#ownVerdict(error),
+    })
+    return this.#stepsUsed
   }
 
   async #enterStage(stage: string): Promise<void> {
@@ -221,20 +280,6 @@ export class Attempt implements JobContext<unknown>, Reporter {
     return `${this.id.replaceAll(':', '_')}/${this.attempt}-${this.token.slice(-8)}`
   }
 
-  #encodeResult(result: unknown): string | null {
-    if (result === undefined) return null
-    const plain = result instanceof JobFile ? result.toJSON() : result
-    const file = fileOf(plain)
-    if (file !== null && !file.key.startsWith(`${this.#folder}/`)) {
-      throw new JobtableError(
-        'result_invalid',
-        `the result of ${this.type} is the file ${file.key}, which this attempt did not store, and which would go when the job that it belongs to is deleted: store a copy with job.file(name, await file.stream()), or return that job's id`,
-        { data: { key: file.key } },
-      )
-    }
-    return encodeJson(plain, `the result of ${this.type}`, 'result_invalid')
-  }
-
   async #readPayload(): Promise<unknown> {
     let stored: unknown
     try {
@@ -262,20 +307,23 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #classify(error: unknown): Classification {
     // Its effect is done: whatever is wrong with what it returned, another run would repeat the effect.
     if (this.#handlerReturned) return { kind: 'permanent', code: 'result_invalid', blame: 'developer' }
-    const own = this.preparedType.classify
-    if (own) {
-      try {
-        const answer = own(error)
-        if (answer) return checkClassification(answer)
-      } catch (cause) {
-        this.#warn("the type's own classify threw; the built-in classifier answers instead", { err: cause })
-      }
-    }
+    const own = this.#ownVerdict(error)
+    if (own) return own
     // Before the handler runs, only jobtable itself throws: what it says is about the data, not the weather.
     if (isInstance(error, JobtableError) && error.code === 'payload_invalid') {
       return { kind: 'permanent', code: error.code, blame: 'developer' }
     }
     return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
+  }
+
+  #ownVerdict(error: unknown): Classification | undefined {
+    try {
+      const answer = this.preparedType.classify?.(error)
+      return answer && checkClassification(answer)
+    } catch (cause) {
+      this.#warn("the type's own classify threw; the built-in classifier answers instead", { err: cause })
+      return undefined
+    }
   }
 
   #logLine(level: keyof JobLog, ...args: [string, object?]): void {
@@ -313,54 +361,30 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   #close(outcome: Outcome | null): void {
     this.#ended = true
-    this.#env.ended(this, outcome)
+    if (this.#stepsUsed?.completing) void this.#closeCompleting(outcome)
+    else this.#env.ended(this, outcome)
+  }
+
+  /** The job may be settled already, by a transaction of which only the database can tell whether it was committed. */
+  async #closeCompleting(outcome: Outcome | null): Promise<void> {
+    const claim = await this.#completed()
+    if (claim && outcome?.type === 'threw') this.#warn('the handler threw after its job was completed; that is not recorded')
+    if (claim) return this.#env.completed(this, claim)
+    this.#handlerReturned = false
+    this.#env.ended(this, outcome?.type === 'succeeded' ? this.#outcomeOf(uncommitted()) : outcome)
+  }
+
+  /** Where the database does not tell, it is settled anew: that is fenced. */
+  #completed(): Promise<ClaimSettlement | undefined> {
+    return this.#stepsUsed!.completed().catch((error: unknown) => {
+      this.#warn('it could not be read whether the job is completed', { err: error })
+      return undefined
+    })
   }
 
   #warn(message: string, facts: object = {}): void {
     this.#env.logger.warn({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
   }
-}
-
-const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
-  canceled: 'the job was canceled',
-  timeout: 'the attempt took longer than the timeout of its type',
-  lease_lost: 'the claim on the job was lost',
-  shutdown: 'the worker shuts down',
-  superseded: 'a newer job has taken the place of this one',
-}
-
-const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limited', 'canceled', 'unknown_outcome'])
-
-/** What a type's own `classify` answers is stored, so it must be what it says. */
-function checkClassification(answer: Classification): Classification {
-  if (KINDS.has(answer.kind) && typeof answer.code === 'string' && typeof answer.blame === 'string') return answer
-  throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
-}
-
-/** What was said about what. From JavaScript it comes in pino's own order too, and as what is no text or no object. */
-function lineOf(first: unknown, second: unknown): { message: string; facts?: object } {
-  const [said, about] = typeof first === 'object' && first !== null ? [second, first] : [first, second]
-  const message = said ?? (about instanceof Error ? about.message : '')
-  const facts = about instanceof Error ? { err: describeError(about) } : about
-  return {
-    message: typeof message === 'string' ? message : inspect(message),
-    ...((facts ?? null) !== null && { facts: typeof facts === 'object' ? facts! : { value: facts } }),
-  }
-}
-
-/** A request that the program got wrong is nothing that its user could enter better. */
-function codeForUser({ code, blame }: Classification): string {
-  return code === 'invalid_request' && blame === 'developer' ? 'unknown' : code
-}
-
-function ownUserMessage(error: unknown): string | undefined {
-  const own = isInstance(error, Error) ? read(error, 'userMessage') : undefined
-  return typeof own === 'string' && own !== '' ? cleanText(own.slice(0, 1_000)) : undefined
-}
-
-/** Text that both databases store: no half surrogates, no U+0000. */
-function cleanText(text: string): string {
-  return text.toWellFormed().replaceAll('\0', '\uFFFD')
 }
 
 export function factsOf(attempt: Attempt | JobRow): AttemptFacts {

@@ -1,7 +1,11 @@
 /**
  * What a handler is given: its job, and the verbs to report with.
  */
+import type { EffectOptions } from '../effects/effect.js'
 import type { FileContent, JobFile } from '../files.js'
+import type { JsonCheck } from '../json.js'
+import type { ProductTransaction } from '../transactions/index.js'
+import type { JobTransaction } from '../transactions/own.js'
 
 /** Lines for the job's timeline, which go to the queue's logger too. */
 export interface JobLog {
@@ -10,6 +14,9 @@ export interface JobLog {
   warn(message: string, facts?: object): void
   error(message: string, facts?: object): void
 }
+
+/** A type error that says what is wrong, where a value is no JSON. */
+export type Storable<Value> = JsonCheck<Value> extends true ? unknown : { problem: JsonCheck<Value> }
 
 export interface JobContext<Payload, Stage extends string = string> {
   readonly id: string
@@ -39,4 +46,37 @@ export interface JobContext<Payload, Stage extends string = string> {
   progress(fraction: number): void
   /** Stores a file; return it from the handler to make it the job's result. A stream is written as it comes. */
   file(name: string, content: FileContent, options?: { contentType?: string }): Promise<JobFile>
+  /**
+   * Runs the function and remembers its value, as JSON, under this name: a later attempt gets the value and does not run it again. At
+   * least once: after a crash between its end and the record it runs again. Steps may run beside each other, and each needs a name
+   * of its own. A file that another attempt has stored is no value.
+   */
+  step<Value>(name: string, fn: (() => Value | Promise<Value>) & Storable<Value>): Promise<Value>
+  /**
+   * A call to another system that must not happen twice. The request is frozen in the database before the call, the provider gets a key
+   * that is the same in every attempt, and `onUnknown` says what to do where nobody knows whether the call took effect. Exactly once
+   * where the provider keeps its word on the key, or `reconcile` or a person tells the truth.
+   */
+  effect<Body, Value>(name: string, options: EffectOptions<Body, Value> & Storable<Body> & Storable<Value>): Promise<Value>
+  /**
+   * Opens a transaction in the queue's own database for the function's statements, and remembers its value under this name in the same
+   * commit: exactly once. A later attempt gets the value. Without a name the job is completed in that commit, with the value as its
+   * result. On SQLite the function must not return a promise. It may run for as long as its transaction may stay open, and no longer.
+   */
+  transaction<Value>(name: string, fn: ((tx: JobTransaction) => Value | Promise<Value>) & Storable<Value>): Promise<Value>
+  transaction<Value>(fn: ((tx: JobTransaction) => Value | Promise<Value>) & Storable<Value>): Promise<Value>
+  /**
+   * Remembers a value under this name in the product's own transaction, which commits both or neither: exactly once. It fails, and so must
+   * the transaction, when the claim was lost or the name is recorded already; ask `recorded` before. Make it the transaction's last
+   * statement, for it locks the job.
+   */
+  checkpoint(tx: ProductTransaction, name: string, value?: unknown): Promise<void>
+  /** The value of a checkpoint that was committed, by this or an earlier attempt; undefined where there is none. */
+  recorded(name: string): Promise<{ value: unknown } | undefined>
+  /**
+   * Ends the job as succeeded, with this result, in the product's own transaction, which commits both or neither: exactly once. What
+   * the handler returns afterwards is not looked at. It fails, and so must the transaction, when the claim was lost. Make it the
+   * transaction's last statement, for it locks the job.
+   */
+  complete(tx: ProductTransaction, result?: unknown): Promise<void>
 }

@@ -6,6 +6,7 @@ import { describeError } from '../classify/describe.js'
 import { fileOf, type FileStore } from '../files.js'
 import { readJson } from '../json.js'
 import { DEFAULT_POLICY, type PreparedType } from '../job-type.js'
+import type { Logger } from '../logger.js'
 import { userMessage } from '../messages.js'
 import type { FencedSettlement, JobRow, PrunedJob, Retention, SettleOutcome, Store, WorkerRow } from '../store.js'
 import { settle, type Outcome, type RetryPolicy } from '../transition.js'
@@ -67,7 +68,12 @@ export interface Recovery {
  * What is written in place of a settlement that the store refuses. That is a fault of ours or of the type, and its job says so
  * rather than stay running for ever.
  */
-export function unwritable(claim: ClaimSettlement, error: unknown, locale: 'en' | 'zh'): ClaimSettlement {
+export function unwritable(
+  claim: ClaimSettlement,
+  error: unknown,
+  { logger, locale }: { logger: Logger; locale: 'en' | 'zh' },
+): ClaimSettlement {
+  logger.error({ err: error, jobId: claim.id, type: claim.row.type }, 'the outcome of this job cannot be stored; the job fails')
   const message = `its outcome cannot be stored: ${describeError(error).message}`
   const entry = { attempt: claim.row.attempts, kind: 'permanent', code: 'result_invalid', blame: 'developer', message } as const
   return { ...claim, settlement: { status: 'failed', entry, userMessage: userMessage('result_invalid', locale) } }

@@ -8,6 +8,7 @@
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
+import { hostname } from 'node:os'
 
 let own: string | null | undefined
 
@@ -18,6 +19,11 @@ export function processIdentity(): string | null {
     own = machine === null ? null : `${machine}/${process.pid}/${startOf(process.pid) ?? ''}`
   }
   return own
+}
+
+/** What a worker says of the process it is in. */
+export function thisProcess(): { host: string; pid: number; process: string | null } {
+  return { host: hostname(), pid: process.pid, process: processIdentity() }
 }
 
 /** Whether that process has ended for certain. */

@@ -7,7 +7,6 @@
  * maintenance. Heartbeats go on until the last job has ended. Its parts: `ClaimLoop` claims and settles, `Attempt` runs a
  * handler, `Reports` writes what handlers report, `Lease` and `Heart` keep the claims, `upkeep.ts` cleans up after others.
  */
-import { hostname } from 'node:os'
 import { parseDuration, type Duration } from '../duration.js'
 import { JobtableError } from '../errors.js'
 import type { FileStore } from '../files.js'
@@ -22,7 +21,7 @@ import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
 import { handBackUnanswered, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
 import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
-import { processIdentity } from './process-identity.js'
+import { thisProcess } from './process-identity.js'
 import { Reports } from './reports.js'
 import { Stalls } from './stalls.js'
 import { signal, Timers } from './timers.js'
@@ -197,13 +196,7 @@ export class Worker {
       start: (row) => this.#run(row),
       handBack: (row) => this.#settlement(row, { type: 'handed_back' }),
       settled: (settlement, outcome) => this.#settled(settlement, outcome),
-      unwritable: (claim, error) => {
-        logger.error(
-          { err: error, jobId: claim.id, type: claim.row.type },
-          'the outcome of this job cannot be stored; the job fails',
-        )
-        return unwritable(claim, error, locale)
-      },
+      unwritable: (claim, error) => unwritable(claim, error, this.#env),
       leaseLost: () =>
         void lease.beat().then(
           () => loop.wake(),
@@ -215,9 +208,13 @@ export class Worker {
     await lease.register()
     // It answered after `stop` had given up on it.
     if (this.#timers.closed) return Promise.all([lease.signOff(), heart.close()]).then(nothing, nothing)
-    const ended: AttemptEnv['ended'] = (attempt, outcome) => this.#ended(attempt, outcome)
+    const attemptEnv: AttemptEnv = {
+      ...{ store, files, logger, locale, reports, lease },
+      ended: (attempt, outcome) => this.#ended(attempt, outcome),
+      completed: (attempt, claim) => this.#completed(attempt, claim),
+    }
     const unwatch = store.watch((change) => this.#changed(change))
-    this.#parts = { lease, heart, loop, reports, unwatch, attemptEnv: { files, logger, locale, reports, lease, ended } }
+    this.#parts = { lease, heart, loop, reports, unwatch, attemptEnv }
     // A beat that failed is made again soon: the next one in turn may come too late.
     this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat(), this.#options.leaseMs / 15)
     startUpkeep({
@@ -261,6 +258,13 @@ export class Worker {
     } else {
       this.#free(attempt, outcome)
     }
+  }
+
+  #completed(attempt: Attempt, claim: ClaimSettlement): void {
+    this.#stalls.ended(() => factsOf(attempt))
+    this.#parts!.reports.drop(attempt)
+    this.#listeners.settled(claim)
+    this.#free(attempt, null)
   }
 
   #free(attempt: Attempt, outcome: Outcome | null): void {
@@ -386,14 +390,7 @@ export class Worker {
   }
 
   #info(id: string): WorkerInfo {
-    return {
-      id,
-      host: hostname(),
-      pid: process.pid,
-      process: processIdentity(),
-      queues: this.#servedQueues(),
-      types: this.#handledTypes().map(({ name }) => name),
-      concurrency: this.#options.concurrency,
-    }
+    const types = this.#handledTypes().map(({ name }) => name)
+    return { id, ...thisProcess(), queues: this.#servedQueues(), types, concurrency: this.#options.concurrency }
   }
 }

@@ -15,7 +15,7 @@ export interface PgPool {
 }
 
 export interface PgClient {
-  query(query: string | PgQuery): Promise<{ rows: unknown[][] }>
+  query(query: string | PgQuery): Promise<{ rows: unknown[][]; command?: string }>
   release(destroy?: boolean): void
   on(event: string, listener: (argument: unknown) => void): unknown
   off(event: string, listener: (argument: unknown) => void): unknown
@@ -27,7 +27,8 @@ interface PgQuery {
   name?: string
   text: string
   values: readonly unknown[]
-  rowMode: 'array'
+  /** Without it rows come as objects. */
+  rowMode?: 'array'
 }
 
 interface PgModule {

@@ -53,6 +53,9 @@ export class Database {
   /** Connections that are lent, and those that are spoilt: what went wrong there could not be taken back. */
   readonly #lent = new Set<PgClient>()
   readonly #spoilt = new WeakSet<PgClient>()
+  /** Connections that are lent to products, and who waits for one. */
+  #onLoan = 0
+  readonly #borrowers: (() => void)[] = []
   /** Rejects whoever waits for a connection. */
   readonly #refusals = new Set<(error: Error) => void>()
   #pool: Promise<PgPool> | undefined
@@ -104,6 +107,28 @@ export class Database {
     if (now < this.#plannedAt + PLANS_APART_MS) return
     this.#plannedAt = now
     this.#generation++
+  }
+
+  /**
+   * A connection for a transaction of the product's, whose statements take their time. Whether a commit that got no answer took effect
+   * is unknown, as everywhere.
+   */
+  async lend<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
+    const most = Math.floor(((await this.#explained(() => this.size())) ?? 0) / 2)
+    if (most < 1) {
+      throw new JobtableError(
+        'config_invalid',
+        `job.transaction needs a pool of at least 2 connections, for it takes no more than half of them: let the pool of ${this.name} have more, or use a transaction of your own library with job.complete or job.checkpoint`,
+      )
+    }
+    while (this.#onLoan >= most) await new Promise<void>((resolve) => this.#borrowers.push(resolve))
+    this.#onLoan++
+    try {
+      return await this.#explained(() => this.#borrowed((client) => this.#commit(client, () => work(client))))
+    } finally {
+      this.#onLoan--
+      this.#borrowers.shift()?.()
+    }
   }
 
   /** A connection for good, which the caller gives back by `release(true)`. */
@@ -240,6 +265,19 @@ export class Database {
     }
   }
 
+  async #commit<T>(client: PgClient, work: () => Promise<T>): Promise<T> {
+    await answered(client.query(`BEGIN; ${PLANNED_FREELY}`), this.#answerMs)
+    try {
+      const answer = await work()
+      const { command } = await answered(client.query('COMMIT'), this.#answerMs)
+      if (command === 'ROLLBACK') throw swallowed()
+      return answer
+    } catch (error) {
+      if (!isBroken(error)) await answered(client.query('ROLLBACK'), this.#answerMs).catch(() => this.#spoilt.add(client))
+      throw error
+    }
+  }
+
   async #steps<T>(client: PgClient, work: () => Work<T>, answerMs: number): Promise<T> {
     const steps = work()
     let step = steps.next()
@@ -276,6 +314,14 @@ export async function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
     clearTimeout(timer)
     answer.catch(() => {}) // If it fails after all, nobody waits for it any more.
   }
+}
+
+/** The database commits nothing after a statement that failed, and says so only in the answer to COMMIT. */
+function swallowed(): JobtableError {
+  return new JobtableError(
+    'transaction_uncommitted',
+    'a statement of the transaction failed, and its function returned all the same: nothing was committed; let the error through',
+  )
 }
 
 /** Closes the socket at once: a polite farewell would wait for a peer that may be gone. */

@@ -31,6 +31,7 @@ export function dialect(schema: string, clock?: { now(): number }): Dialect {
     jobs: `${quoted}.jobs`,
     events: `${quoted}.job_events`,
     workers: `${quoted}.job_workers`,
+    steps: `${quoted}.job_steps`,
     migrations: `${quoted}.jobtable_migrations`,
     wake: `${quoted}.jobtable_wake`,
     channel: quoteText(channel),

@@ -95,7 +95,7 @@ CREATE TABLE {events} (
   data jsonb
 );
 COMMENT ON TABLE {events} IS 'The timelines of jobs, oldest first by seq.';
-COMMENT ON COLUMN {events}.kind IS 'stage, log, file, canceled, cancel_requested, repaired, handed_back';
+COMMENT ON COLUMN {events}.kind IS 'stage, log, file, canceled, cancel_requested, repaired, handed_back, resolved';
 COMMENT ON COLUMN {events}.attempt IS 'The attempt that it belongs to, from 1.';
 COMMENT ON COLUMN {events}.data IS 'More about it.';
 
@@ -128,13 +128,45 @@ $wake$;
 CREATE TRIGGER jobtable_wake AFTER INSERT ON {jobs} FOR EACH STATEMENT EXECUTE FUNCTION {wake}();
 `
 
+/** Requests and values are json, not jsonb, which would change the order of members: they come back to the letter. */
+const VERSION_2 = `
+CREATE TABLE {steps} (
+  job_id text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL CHECK (kind IN ('step', 'effect', 'checkpoint')),
+  state text COLLATE "C" NOT NULL CHECK (state IN ('started', 'done', 'refused')),
+  attempt integer NOT NULL,
+  request json,
+  provider_key text,
+  value json,
+  started_at timestamptz(3) NOT NULL,
+  ended_at timestamptz(3),
+  seq bigint GENERATED ALWAYS AS IDENTITY,
+  PRIMARY KEY (job_id, name)
+);
+COMMENT ON TABLE {steps} IS 'What is remembered of a job''s steps, effects and checkpoints, so that its next attempt does not do them again.';
+COMMENT ON COLUMN {steps}.name IS 'Unique within the job: what the handler calls it.';
+COMMENT ON COLUMN {steps}.kind IS 'step, effect, checkpoint';
+COMMENT ON COLUMN {steps}.state IS 'started: an effect that may or may not have happened. done: it has. refused: it certainly has not, and may begin anew.';
+COMMENT ON COLUMN {steps}.attempt IS 'The attempt that wrote it last, from 1.';
+COMMENT ON COLUMN {steps}.request IS 'The request of an effect, frozen before the call.';
+COMMENT ON COLUMN {steps}.provider_key IS 'What the provider of an effect knows it by, in every attempt.';
+COMMENT ON COLUMN {steps}.value IS 'What it gave.';
+COMMENT ON COLUMN {steps}.ended_at IS 'When it became done or refused.';
+COMMENT ON COLUMN {steps}.seq IS 'The order in which they began.';
+`
+
 interface Migration {
   sql: string
   /** The oldest version of these tables that a jobtable may know and still work on them. */
   worksWith: number
 }
 
-const MIGRATIONS: readonly Migration[] = [{ sql: VERSION_1, worksWith: 1 }]
+const MIGRATIONS: readonly Migration[] = [
+  { sql: VERSION_1, worksWith: 1 },
+  // A worker of the version before knows no steps, and has no handlers that use them. What it prunes leaves the steps behind.
+  { sql: VERSION_2, worksWith: 1 },
+]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
@@ -155,7 +187,8 @@ export const INDEXES: Readonly<Record<string, string>> = {
   job_events_job: `CREATE INDEX job_events_job ON {events} (job_id, seq)`,
 }
 
-const TABLES = ['jobs', 'job_events', 'job_workers'] as const
+/** The tables, and the version that made each. */
+const TABLES = { jobs: 1, job_events: 1, job_workers: 1, job_steps: 2 } as const
 
 export interface Installed {
   /** 0 when jobtable has not been here. */
@@ -202,7 +235,7 @@ export function isCurrent({ version, missingIndexes }: Installed): boolean {
 
 /** In the transaction that holds the lock. Yields statements without parameters only where it changes something. */
 export function* bringUp(text: Text, schema: string, state: Installed): Work<void> {
-  if (state.version === 0) yield* refuseForeignTables(text, schema)
+  if (state.version < SCHEMA_VERSION) yield* refuseForeignTables(text, schema, state.version)
   for (const sql of changes(text, schema, state)) yield { sql, params: [] }
 }
 
@@ -211,10 +244,11 @@ export function lock(schema: string): Query {
   return { sql: `SELECT pg_advisory_xact_lock(hashtextextended('jobtable:' || $1, 0))`, params: [schema] }
 }
 
-function* refuseForeignTables(text: Text, schema: string): Work<void> {
+function* refuseForeignTables(text: Text, schema: string, from: number): Work<void> {
+  const made = Object.entries(TABLES).filter(([, version]) => version > from)
   const [found] = yield {
     sql: text(`SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-      WHERE nspname = $1 AND relname IN ('${TABLES.join("', '")}') AND relkind IN ('r', 'v', 'm', 'p', 'f') LIMIT 1`),
+      WHERE nspname = $1 AND relname IN ('${made.map(([name]) => name).join("', '")}') AND relkind IN ('r', 'v', 'm', 'p', 'f') LIMIT 1`),
     params: [schema],
   }
   if (!found) return

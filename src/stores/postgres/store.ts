@@ -1,6 +1,7 @@
 /** The PostgreSQL store: which operation runs how. The statements are in the files beside it. */
+import type { RecordOutcome, TransactionWrite } from '../../effects/record.js'
 import type { Change, ClaimRequest, FencedSettlement, InsertOutcome, JobRow, NewJob, Store } from '../../store.js'
-import type { Work } from '../../transactions/transaction.js'
+import type { Transaction, Work } from '../../transactions/transaction.js'
 import { claim, needsTransaction as settlesFirst, type ClaimAnswer } from './claim.js'
 import type { PgPool } from './connections.js'
 import { Database, LONG_ANSWER_MS } from './database.js'
@@ -8,14 +9,16 @@ import { dialect } from './dialect.js'
 import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll, insertPlain, isPlain, needsTransaction as takesOver } from './insert.js'
 import { isUniqueViolation } from './failure.js'
-import { insertIn } from './insert-in.js'
 import { inspect } from './inspect.js'
+import { join } from './join.js'
+import { lend } from './lent.js'
 import { migrate } from './migrate.js'
 import { cancelAll, get, repairAll } from './people.js'
 import { Places } from './places.js'
 import { prune } from './prune.js'
 import { scout } from './scout.js'
 import { reportAll, settleAll } from './settle.js'
+import { recordIn, recordStep, resolveStep, spoil, stepsOf } from './steps.js'
 import { Watcher } from './watch.js'
 import { addWorker, allWorkers, beat, lostClaims, removeWorker, touchWorker } from './workers.js'
 
@@ -64,7 +67,8 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       if (rows.length > 0) watcher[quiet ? 'changed' : 'announced']('due')
       return outcomes
     },
-    insertIn: (transaction, jobs) => insertIn(database, transaction, jobs),
+    // Not quiet: the trigger tells at the product's commit.
+    insertIn: (transaction, jobs) => join(database, transaction, () => insertAll(text, jobs, { quiet: false })),
 
     get: (ids) => read(() => get(text, ids)),
     list: (filter, page) => readMuch(() => list(text, filter, page)),
@@ -102,9 +106,24 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     repair: async (ids, by) => (ids.length === 0 ? [] : write(() => repairAll(text, ids, by), 'due', true)),
     prune: (retention, limit) => database.run(() => prune(text, retention, limit), { transaction: true }),
 
+    steps: (jobId) => read(() => stepsOf(text, jobId)),
+    recordStep: (fence, step) => read(() => recordStep(text, fence, step)),
+    recordIn: (transaction, write) => recordOrSpoil(database, transaction, write),
+    resolveStep: (jobId, step, by) => write(() => resolveStep(text, jobId, step, by), 'state'),
+    transact: (work) => lend(database, work),
+
     watch: (listener) => watcher.add(listener),
     inspect: () => inspect(database, watcher),
   }
+}
+
+function recordOrSpoil(database: Database, transaction: Transaction, write: TransactionWrite): Promise<RecordOutcome> {
+  const recorded = join(database, transaction, () => recordIn(database.dialect.text, write))
+  return recorded.then(async (outcome) => {
+    // It fails, which is what it is for.
+    if (outcome !== 'recorded') await join(database, transaction, () => spoil(outcome)).catch(() => {})
+    return outcome
+  })
 }
 
 async function insert(database: Database, jobs: readonly NewJob[], quiet: boolean): Promise<InsertOutcome[]> {

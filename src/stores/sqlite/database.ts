@@ -9,9 +9,11 @@
  */
 import { statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { OwnTransaction } from '../../effects/record.js'
 import { JobtableError } from '../../errors.js'
 import { openDriver, type Driver, type DriverName, type SqlRow, type SqlValue, type Statement } from './driver.js'
 import { explain, isBusy, needsReopen } from './failure.js'
+import { asynchronous, LentTransaction, Thrown } from './lent.js'
 import { checkVersion } from './schema.js'
 import { runHere } from './work.js'
 
@@ -60,7 +62,7 @@ export function moment(ms: number): number {
   return Math.min(LAST_MOMENT, Math.max(0, Math.round(ms)))
 }
 
-class Connection implements Sql {
+export class Connection implements Sql {
   readonly driver: Driver
   readonly #statements = new Map<string, Statement>()
   now = 0
@@ -98,6 +100,7 @@ export class Database {
   #closed = false
   #writing = false
   readonly #line: (() => void)[] = []
+  readonly #lent = new WeakSet<object>()
   #commits = 0
 
   constructor(options: DatabaseOptions) {
@@ -118,6 +121,40 @@ export class Database {
   /** Runs the work in one write transaction. It may run more than once: it must change nothing but the database. */
   write<T>(work: (sql: Sql) => T, options: WriteOptions = {}): Promise<T> {
     return this.#inLine(() => this.#transaction(this.#ready(), work, options))
+  }
+
+  /** This moment, for a transaction that others commit. */
+  now(): number {
+    return this.#options.clock.now()
+  }
+
+  /** Lends the connection for a transaction of the product's; see `Store.transact`. */
+  async transact<T>(work: (transaction: OwnTransaction) => T | Promise<T>): Promise<T> {
+    try {
+      return await this.write(() => this.#lend(work))
+    } catch (error) {
+      throw error instanceof Thrown ? error.cause : error
+    }
+  }
+
+  /** What the work throws is the product's, not a fault of the database: it is not tried again. */
+  #lend<T>(work: (transaction: OwnTransaction) => T | Promise<T>): T {
+    const transaction = new LentTransaction(this.#ready())
+    this.#lent.add(transaction)
+    try {
+      const value = work(transaction)
+      if (value instanceof Promise) throw asynchronous(value)
+      return value
+    } catch (error) {
+      throw new Thrown(error)
+    } finally {
+      transaction.end()
+    }
+  }
+
+  /** Whether this very database has lent it. */
+  lent(transaction: object): boolean {
+    return this.#lent.has(transaction)
   }
 
   /** A write transaction that does not expect the tables to be there. */

@@ -20,6 +20,8 @@ export interface Driver {
   readonly name: DriverName
   exec(sql: string): void
   prepare(sql: string): Statement
+  /** The rows of a statement of the product's, as objects. */
+  query(sql: string, params: readonly SqlValue[]): object[]
   /** Makes a pure function of one argument known to SQL. */
   define(name: string, fn: (value: SqlValue) => SqlValue): void
   close(): void
@@ -100,6 +102,7 @@ function openBuiltin(path: string, module: BuiltinModule): Driver {
         run: (...params) => Number(statement.run(...params).changes),
       }
     },
+    query: (sql, params) => database.prepare(sql).all(...params) as object[],
     define: (name, fn) => database.function(name, { deterministic: true }, fn),
     close: () => database.close(),
   }
@@ -150,6 +153,13 @@ function openBetter(path: string, Better: BetterModule): Driver {
         all: (...params) => statement.all(...arrange(params)) as SqlRow[],
         run: (...params) => statement.run(...arrange(params)).changes,
       }
+    },
+    query: (sql, params) => {
+      const { text, arrange } = numbered(sql)
+      const statement = database.prepare(text)
+      if (statement.reader) return statement.all(...arrange(params)) as object[]
+      statement.run(...arrange(params))
+      return []
     },
     define: (name, fn) => database.function(name, { deterministic: true }, fn),
     close: () => database.close(),

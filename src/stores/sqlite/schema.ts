@@ -79,7 +79,7 @@ CREATE TABLE job_events (
   seq INTEGER PRIMARY KEY,
   job_id TEXT NOT NULL,
   at INTEGER NOT NULL,
-  -- stage, log, file, canceled, cancel_requested, repaired, handed_back
+  -- stage, log, file, canceled, cancel_requested, repaired, handed_back, resolved
   kind TEXT NOT NULL,
   -- The attempt that it belongs to, from 1.
   attempt INTEGER NOT NULL,
@@ -106,7 +106,32 @@ CREATE TABLE job_workers (
 ) STRICT;
 `
 
-const MIGRATIONS: readonly string[] = [VERSION_1]
+const VERSION_2 = `
+-- What is remembered of a job's steps, effects and checkpoints, so that its next attempt does not do them again.
+CREATE TABLE job_steps (
+  job_id TEXT NOT NULL,
+  -- Unique within the job: what the handler calls it.
+  name TEXT NOT NULL,
+  -- step, effect, checkpoint
+  kind TEXT NOT NULL CHECK (kind = 'step' OR kind = 'effect' OR kind = 'checkpoint'),
+  -- started: an effect that may or may not have happened. done: it has. refused: it certainly has not, and may begin anew.
+  state TEXT NOT NULL CHECK (state = 'started' OR state = 'done' OR state = 'refused'),
+  -- The attempt that wrote it last, from 1.
+  attempt INTEGER NOT NULL,
+  -- The request of an effect, as JSON, frozen before the call.
+  request TEXT CHECK (request IS NULL OR json_valid(request)),
+  -- What the provider of an effect knows it by, in every attempt.
+  provider_key TEXT,
+  -- What it gave, as JSON.
+  value TEXT CHECK (value IS NULL OR json_valid(value)),
+  started_at INTEGER NOT NULL,
+  -- When it became done or refused.
+  ended_at INTEGER,
+  PRIMARY KEY (job_id, name)
+) STRICT;
+`
+
+const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
@@ -125,7 +150,8 @@ export const INDEXES: Readonly<Record<string, string>> = {
   job_events_job: `CREATE INDEX job_events_job ON job_events (job_id)`,
 }
 
-const TABLES = ['jobs', 'job_events', 'job_workers'] as const
+/** The tables, and the version that made each. */
+const TABLES = { jobs: 1, job_events: 1, job_workers: 1, job_steps: 2 } as const
 
 const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS jobtable_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`
 
@@ -144,7 +170,7 @@ export async function migrate(database: Database): Promise<{ from: number; to: n
   return database.writeUnchecked((sql, exec) => {
     const from = installedVersion(sql)
     if (from > SCHEMA_VERSION) throw tooNew(database.path, from)
-    if (from === 0) refuseForeignTables(sql, database.path)
+    refuseForeignTables(sql, database.path, from)
     if (from < SCHEMA_VERSION) {
       exec(MIGRATIONS_TABLE)
       for (let version = from + 1; version <= SCHEMA_VERSION; version++) {
@@ -193,8 +219,9 @@ function tableNamed(name: string): Step {
   return { sql: `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name = ?1`, params: [name] }
 }
 
-function refuseForeignTables(sql: Sql, path: string): void {
-  const table = TABLES.find((name) => sql.all(tableNamed(name).sql, name).length > 0)
+function refuseForeignTables(sql: Sql, path: string, from: number): void {
+  const made = Object.entries(TABLES).filter(([, version]) => version > from)
+  const table = made.map(([name]) => name).find((name) => sql.all(tableNamed(name).sql, name).length > 0)
   if (table === undefined) return
   throw new JobtableError(
     'schema_conflict',

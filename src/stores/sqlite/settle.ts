@@ -5,9 +5,10 @@
  * Leaving `running` clears the claim: locked_by, claim_token and locked_at. `retrying` and `failed` are not written to a
  * row whose cancellation has been asked for in the meantime, or the request would be lost.
  */
-import type { FencedSettlement, NewEvent, Report, SettleOutcome } from '../../store.js'
+import type { Fence, FencedSettlement, NewEvent, Report, SettleOutcome } from '../../store.js'
 import { MAX_HISTORY, type HistoryEntry } from '../../transition.js'
 import { moment, type Sql } from './database.js'
+import type { SqliteWork, Step } from './work.js'
 
 export function settleAll(sql: Sql, settlements: readonly FencedSettlement[]): SettleOutcome[] {
   // Of two settlements of one job in one call the first counts, so that those are not taken together.
@@ -59,19 +60,10 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
   const now = sql.now
   const keepFor = moment(keepForMs ?? 0)
   switch (settlement.status) {
-    case 'succeeded':
-      return sql.run(
-        `UPDATE jobs
-         SET status = 'succeeded', result = ?3, max_attempts = ifnull(max_attempts, ?4), keep_for = ?5, finished_at = ?6,
-           updated_at = ?6, locked_by = NULL, claim_token = NULL, locked_at = NULL
-         WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
-        id,
-        token,
-        settlement.result,
-        maxAttempts,
-        keepFor,
-        now,
-      )
+    case 'succeeded': {
+      const { sql: text, params } = succeed(now, { id, token, result: settlement.result, maxAttempts, keepFor })
+      return sql.run(text, ...params)
+    }
     case 'failed':
       return sql.run(
         `UPDATE jobs
@@ -129,6 +121,31 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
         MAX_HISTORY,
       )
   }
+}
+
+interface Success extends Fence {
+  result: string | null
+  maxAttempts: number
+  keepFor: number
+}
+
+/** Runs in a transaction of the product's, too. */
+function succeed(now: number, { id, token, result, maxAttempts, keepFor }: Success): Step {
+  return {
+    sql: `UPDATE jobs
+     SET status = 'succeeded', result = ?3, max_attempts = ifnull(max_attempts, ?4), keep_for = ?5, finished_at = ?6,
+       updated_at = ?6, locked_by = NULL, claim_token = NULL, locked_at = NULL
+     WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
+    params: [id, token, result, maxAttempts, keepFor, now],
+    writes: true,
+  }
+}
+
+/** Settles a success; answers whether the fence held. Another settlement is none that a transaction of the product's could make. */
+export function* settleIn(now: number, { id, token, settlement, maxAttempts, keepForMs }: FencedSettlement): SqliteWork<boolean> {
+  if (settlement.status !== 'succeeded') throw new TypeError(`a transaction cannot end a job as ${settlement.status}`)
+  const written = yield succeed(now, { id, token, result: settlement.result, maxAttempts, keepFor: moment(keepForMs ?? 0) })
+  return written.length > 0
 }
 
 function stamped(entry: HistoryEntry, at: number): string {

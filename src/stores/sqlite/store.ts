@@ -6,12 +6,13 @@ import { Database, WAL_BOUND_BYTES } from './database.js'
 import type { Driver, DriverName } from './driver.js'
 import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll } from './insert.js'
-import { insertIn } from './insert-in.js'
 import { inspect } from './inspect.js'
+import { join } from './join.js'
 import { cancelOne, findJob, repairOne } from './people.js'
 import { hasPast, prune } from './prune.js'
 import { migrate } from './schema.js'
 import { reportAll, settleAll } from './settle.js'
+import { recordIn, recordStep, resolveStep, stepsOf } from './steps.js'
 import { Watcher } from './watch.js'
 import { runHere } from './work.js'
 import {
@@ -80,7 +81,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     },
 
     insert: async (jobs) => (jobs.length === 0 ? [] : database.write((sql) => runHere(sql, insertAll(sql.now, jobs)))),
-    insertIn: (transaction, jobs) => insertIn(transaction, options.path, options.clock ?? Date, jobs),
+    insertIn: (transaction, jobs) => join(database, transaction, (now) => insertAll(now, jobs)),
     get: (ids) => database.read((sql) => ids.map((id) => findJob(sql, id))),
     list: (filter, page) => list(database, filter, page),
     count: (filter) => count(database, filter),
@@ -137,6 +138,13 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
       const some = limit > 0 && (await database.read((sql) => hasPast(sql, retention)))
       return some ? database.write((sql) => prune(sql, retention, limit)) : []
     },
+
+    steps: (jobId) => database.read((sql) => stepsOf(sql, jobId)),
+    // Not fleeting: an effect must not begin before its row is on the disk, nor its outcome be forgotten.
+    recordStep: (fence, step) => database.write((sql) => runHere(sql, recordStep(sql.now, fence, step)), { quiet: true }),
+    recordIn: (transaction, write) => join(database, transaction, (now) => recordIn(now, write)),
+    resolveStep: (jobId, step, by) => database.write((sql) => resolveStep(sql, jobId, step, by)),
+    transact: (work) => database.transact(work),
 
     watch: (listener) => watcher.add(listener),
     inspect: () => inspect(database),

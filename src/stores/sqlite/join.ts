@@ -1,41 +1,30 @@
-/** Enqueueing in a transaction of the product's own, on a connection of the product's own. */
+/** Work in a transaction that somebody else commits: the product's, on a connection of its own, or one that this store lent. */
 import { statSync } from 'node:fs'
 import { JobtableError } from '../../errors.js'
-import type { InsertOutcome, NewJob } from '../../store.js'
 import type { Transaction } from '../../transactions/transaction.js'
-import { insertAll } from './insert.js'
+import type { Database } from './database.js'
 import { checkVersion } from './schema.js'
 import { runThere, type SqliteWork } from './work.js'
 
-export function insertIn(
-  transaction: Transaction,
-  path: string,
-  clock: { now(): number },
-  jobs: readonly NewJob[],
-): InsertOutcome[] | Promise<InsertOutcome[]> {
-  const { library, database } = transaction
-  if (database !== 'sqlite') {
+/** `work` is given the database's time. */
+export function join<T>(database: Database, transaction: Transaction, work: (now: number) => SqliteWork<T>): T | Promise<T> {
+  if (transaction.database !== 'sqlite') {
     throw new JobtableError(
       'config_invalid',
-      `the transaction of ${library} is one of PostgreSQL, and this queue is in SQLite (${path}): a job joins only a transaction of the queue's own database`,
+      `the transaction of ${transaction.library} is one of PostgreSQL, and this queue is in SQLite (${database.path}): a job joins only a transaction of the queue's own database`,
     )
   }
-  if (jobs.length === 0) return []
-  return runThere(transaction, checkedInsert(library, path, clock, jobs))
+  if (database.lent(transaction)) return runThere(transaction, work(database.now()))
+  return runThere(transaction, checked(database, transaction, work))
 }
 
-function* checkedInsert(
-  library: string,
-  path: string,
-  clock: { now(): number },
-  jobs: readonly NewJob[],
-): SqliteWork<InsertOutcome[]> {
+function* checked<T>(database: Database, { library }: Transaction, work: (now: number) => SqliteWork<T>): SqliteWork<T> {
   const [main] = yield { sql: `SELECT file FROM pragma_database_list WHERE name = 'main'`, params: [] }
   const file = main?.[0]
-  checkFile(library, typeof file === 'string' ? file : '', path)
+  checkFile(library, typeof file === 'string' ? file : '', database.path)
   // The tables are not made here: whoever opens the queue makes them, and would wait for this very transaction.
-  yield* checkVersion(path)
-  return yield* insertAll(clock.now(), jobs)
+  yield* checkVersion(database.path)
+  return yield* work(database.now())
 }
 
 /** A job in another file is one that this queue's workers never see. */

@@ -1,33 +1,23 @@
-/** Enqueueing in a transaction of the product's own, on a connection of the product's own. */
+/** Work in a transaction that somebody else commits: the product's, on a connection of its own, or one that this store lent. */
 import { JobtableError } from '../../errors.js'
-import type { InsertOutcome, NewJob } from '../../store.js'
-import { runIn, type Transaction } from '../../transactions/transaction.js'
+import { runIn, type Transaction, type Work } from '../../transactions/transaction.js'
 import type { Database } from './database.js'
 import { explain, sqlState } from './failure.js'
-import { insertAll } from './insert.js'
 
-export function insertIn(
-  database: Database,
-  transaction: Transaction,
-  jobs: readonly NewJob[],
-): InsertOutcome[] | Promise<InsertOutcome[]> {
+/** Throws at once what is no transaction of PostgreSQL. */
+export function join<T>(database: Database, transaction: Transaction, work: () => Work<T>): Promise<T> {
   if (transaction.database !== 'postgres') {
     throw new JobtableError(
       'config_invalid',
       `the transaction of ${transaction.library} is one of SQLite, and this queue is in PostgreSQL (${database.name}): a job joins only a transaction of the queue's own database`,
     )
   }
-  return jobs.length === 0 ? [] : explained(database, transaction, jobs)
+  return explained(database, transaction, work)
 }
 
-async function explained(
-  { name, dialect: { schema, text } }: Database,
-  transaction: Transaction,
-  jobs: readonly NewJob[],
-): Promise<InsertOutcome[]> {
+async function explained<T>({ name, dialect: { schema } }: Database, transaction: Transaction, work: () => Work<T>): Promise<T> {
   try {
-    // Not quiet: the trigger tells at the product's commit.
-    return await runIn(transaction, insertAll(text, jobs, { quiet: false }))
+    return await runIn(transaction, work())
   } catch (error) {
     const explained = explain(reasonOf(error), name, schema)
     // What else goes wrong is the product's transaction's own affair, and comes as its library says it.

@@ -1,0 +1,87 @@
+/** What an effect is given, what its provider knows it by, and which errors say for certain that nothing has happened. */
+import { createHash } from 'node:crypto'
+import type { Classification } from '../errors.js'
+import { canonicalJson, readJson, type JsonValue } from '../json.js'
+
+export interface EffectCall {
+  /** The same in every attempt: for the provider's idempotency key, or to look the effect up by. */
+  key: string
+  signal: AbortSignal
+}
+
+/** What is found out about an effect that was begun. */
+export type Reconciled<Value> = { done: Value } | 'not_done' | 'unknown'
+
+interface AnyEffect<Body, Value> {
+  /**
+   * What is to be sent, as JSON: frozen before the first call, and the same in every later one. A function is called once; a value is compared
+   * with the frozen one in each attempt, and another one is refused as `steps_changed`.
+   */
+  request: Body | (() => Body | Promise<Body>)
+  /** Calls the provider. An error that says for certain that nothing happened lets it begin anew; after any other it may have happened. */
+  run(body: Body, call: EffectCall): Value | Promise<Value>
+}
+
+/**
+ * What to do about an effect that was begun, and of which nobody knows whether it happened:
+ * - `same_key`: call again with the same key and request; for providers that know a request again by its key
+ * - `reconcile`: ask the provider by `reconcile` first, and call again only if it was not done; what stays unknown is held
+ * - `hold`: the job fails with the code `effect_unknown`, until a person says what happened
+ */
+export type EffectOptions<Body, Value> =
+  | (AnyEffect<Body, Value> & { onUnknown: 'same_key' | 'hold'; reconcile?: never })
+  | (AnyEffect<Body, Value> & {
+      onUnknown: 'reconcile'
+      reconcile(body: Body, call: EffectCall): Reconciled<Value> | Promise<Reconciled<Value>>
+    })
+
+/** By type, business key and name; never by the attempt. */
+export function providerKey(job: { id: string; type: string; idempotencyKey: string | null }, name: string): string {
+  const business = job.idempotencyKey === null ? ['id', job.id] : ['key', job.idempotencyKey]
+  const digest = createHash('sha256').update(JSON.stringify([job.type, ...business, name]))
+  return `jobtable-${digest.digest('hex').slice(0, 40)}`
+}
+
+/** Permanent, but no word of the provider's, or none that settles it: the call may have been made before. */
+const DOUBTFUL: ReadonlySet<string> = new Set([
+  'aborted',
+  'canceled',
+  'conflict',
+  'database_rejected',
+  'disk_full',
+  'effect_unknown',
+  'file_missing',
+  'idempotency_conflict',
+  'lease_lost',
+  'local_resources',
+  'misconfigured',
+  'payload_invalid',
+  'provider_error',
+  'response_invalid',
+  'result_invalid',
+  'step_repeated',
+  'steps_changed',
+  'superseded',
+  'unknown',
+  'validation_failed',
+])
+/** Worth another attempt, and surely not sent. */
+const UNSENT: ReadonlySet<string> = new Set(['connection_refused', 'dns_failed'])
+
+/** Whether the error says that the provider has refused, or was never reached. */
+export function certainlyNothing({ kind, code }: Classification): boolean {
+  if (kind === 'permanent') return !DOUBTFUL.has(code)
+  if (kind === 'rate_limited') return code !== 'provider_unavailable'
+  return UNSENT.has(code)
+}
+
+export function bodyOf<Body>(request: Body | (() => Body | Promise<Body>)): Body | Promise<Body> {
+  return typeof request === 'function' ? (request as () => Body | Promise<Body>)() : request
+}
+
+/** Whatever the order of their members. */
+export function sameRequest(one: string | null, other: string): boolean {
+  if (one === other) return true
+  const value = readJson(one)
+  return value !== undefined && canonicalJson(value as JsonValue) === canonicalJson(JSON.parse(other) as JsonValue)
+}

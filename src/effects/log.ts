@@ -1,0 +1,82 @@
+/** How a running handler reads and writes what is recorded of its job. In an isolated handler, by messages to its worker. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { JobtableError } from '../errors.js'
+import type { Fence } from '../store.js'
+import type { NewStep, StepRow, StepStore } from './record.js'
+
+export interface StepLog {
+  load(): Promise<StepRow[]>
+  /** Rejects with `lease_lost` when the claim is not held any more, and with `steps_changed` when the name is taken. */
+  record(step: NewStep): Promise<void>
+}
+
+/** What the worker's context has for an isolated handler's sake. */
+export interface Logged {
+  readonly stepLog: StepLog
+}
+
+export interface StoreLogEnv {
+  store: StepStore
+  fence: Fence
+  /** The attempt is over: nothing more is to be written. */
+  ended(): boolean
+  leaseLost(): void
+}
+
+/** The value of a step is worth waiting for the database, as long as the lease may be held without it. Milliseconds. */
+const PATIENCE_MS = 30_000
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 2_000
+const PASSING: ReadonlySet<string> = new Set(['store_busy', 'store_unavailable', 'store_read_only'])
+
+export class StoreLog implements StepLog {
+  readonly #env: StoreLogEnv
+
+  constructor(env: StoreLogEnv) {
+    this.#env = env
+  }
+
+  load(): Promise<StepRow[]> {
+    return this.#patiently(() => this.#env.store.steps(this.#env.fence.id))
+  }
+
+  async record(step: NewStep): Promise<void> {
+    let tries = 0
+    const outcome = await this.#patiently(() => {
+      tries++
+      return this.#env.store.recordStep(this.#env.fence, step)
+    })
+    if (outcome === 'lost') {
+      this.#env.leaseLost()
+      throw claimLost(`${step.kind} ${step.name} is not recorded`)
+    }
+    // One whose answer was lost on the way may have been written at the first try.
+    if (outcome === 'taken' && tries === 1) throw nameTaken(step)
+  }
+
+  async #patiently<T>(work: () => Promise<T>): Promise<T> {
+    const until = performance.now() + PATIENCE_MS
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+      if (this.#env.ended()) throw claimLost('the attempt has ended')
+      try {
+        return await work()
+      } catch (error) {
+        const passing = error instanceof JobtableError && PASSING.has(error.code)
+        if (!passing || performance.now() + pauseMs > until) throw error
+      }
+      await sleep(pauseMs)
+    }
+  }
+}
+
+export function claimLost(what: string): JobtableError {
+  return new JobtableError('lease_lost', `the claim on this job is not held any more: ${what}`)
+}
+
+function nameTaken({ kind, name }: NewStep): JobtableError {
+  return new JobtableError(
+    'steps_changed',
+    `the ${kind} ${name} cannot be recorded: the job has something done, or of another kind, under this name; give it a name of its own`,
+    { data: { name } },
+  )
+}

@@ -1,0 +1,72 @@
+/**
+ * A person's word on an effect of which nobody knows whether it happened. The job is held as `failed`; once no effect of it is in
+ * doubt any more it is made pending again, by the repair that every failed job has, and its handler goes on with what was found.
+ */
+import { JobtableError } from '../errors.js'
+import type { JobRow, Store } from '../store.js'
+import { jobNotFound } from '../waiters.js'
+import type { EffectCall, Reconciled } from './effect.js'
+import type { StepRow } from './record.js'
+import { checkName, encodeValue } from './steps.js'
+
+export type Resolution = {
+  /** The name of the effect. */
+  effect: string
+  /** Who says so, for the timeline. */
+  by?: string
+} & (
+  | { as: 'done'; result?: unknown }
+  | { as: 'not_done' }
+  /** Asks the provider, with the frozen request and the key of the effect. */
+  | { reconcile(body: unknown, call: EffectCall): Reconciled<unknown> | Promise<Reconciled<unknown>> }
+)
+
+/** Answers with the effects that are still in doubt. */
+export async function resolveEffect(store: Store, id: string, resolution: Resolution): Promise<StepRow[]> {
+  const { effect: name, by = null } = resolution
+  checkName(name)
+  const step = startedEffect(await heldJob(store, id), await store.steps(id), name)
+  const found = 'reconcile' in resolution ? await ask(step, resolution.reconcile) : resolution
+  const done = found.as === 'done'
+  const value = done ? encodeValue(found.result, `the value of the effect ${name}`) : null
+  const changed = await store.resolveStep(id, { name, state: done ? 'done' : 'refused', value }, by)
+  // Somebody else was faster: what is there now says what is wrong.
+  if (!changed) startedEffect(await heldJob(store, id), await store.steps(id), name)
+  return (await store.steps(id)).filter(inDoubt)
+}
+
+export function inDoubt({ kind, state }: StepRow): boolean {
+  return kind === 'effect' && state === 'started'
+}
+
+type Found = { as: 'done'; result?: unknown } | { as: 'not_done' }
+
+async function ask({ name, request, key }: StepRow, reconcile: (body: unknown, call: EffectCall) => unknown): Promise<Found> {
+  const call = { key: key ?? '', signal: new AbortController().signal }
+  const answer = (await reconcile(JSON.parse(request ?? 'null'), call)) as Reconciled<unknown>
+  if (answer === 'not_done') return { as: 'not_done' }
+  if (typeof answer === 'object' && answer !== null && 'done' in answer) return { as: 'done', result: answer.done }
+  throw new JobtableError('effect_unknown', `the outcome of the effect ${name} is still unknown: nothing was changed`, {
+    data: { effect: name },
+  })
+}
+
+async function heldJob(store: Store, id: string): Promise<JobRow> {
+  const [row] = await store.get([id])
+  if (!row) throw jobNotFound(id)
+  if (row.status === 'failed') return row
+  throw new JobtableError('status_final', `job ${id} is ${row.status}: only an effect of a failed job can be resolved`, {
+    data: { id, status: row.status },
+  })
+}
+
+function startedEffect({ id }: JobRow, steps: readonly StepRow[], name: string): StepRow {
+  const step = steps.find((each) => each.name === name)
+  if (step && inDoubt(step)) return step
+  const started = steps.filter(inDoubt).map((each) => each.name)
+  const problem = step ? `${name} is a ${step.kind} that is ${step.state}` : `it has no effect ${name}`
+  const others = started.length === 0 ? 'none of its effects is in doubt' : `in doubt are: ${started.join(', ')}`
+  throw new JobtableError('step_not_found', `nothing can be resolved of job ${id}: ${problem}; ${others}`, {
+    data: { id, effect: name, started },
+  })
+}

@@ -1,0 +1,113 @@
+/**
+ * What is remembered of steps, effects and checkpoints. The claim's row is locked, so that nobody settles it as lost before the
+ * transaction of the write is over. A name that is done, or of another kind, is left as it is. Rows are found by primary key.
+ */
+import { JobtableError } from '../../errors.js'
+import type { NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import type { Fence } from '../../store.js'
+import type { Work } from '../../transactions/transaction.js'
+import { resolution } from '../resolution.js'
+import type { Text } from './dialect.js'
+import { moment } from './row.js'
+import { HOLDS, settleAll } from './settle.js'
+
+const STEPS = `
+SELECT name, kind, state, attempt, request::text, provider_key, value::text, date_part('epoch', started_at) * 1000 AS started_at_ms,
+  date_part('epoch', ended_at) * 1000 AS ended_at_ms
+FROM {steps} WHERE job_id = $1 ORDER BY seq`
+
+export function* stepsOf(text: Text, jobId: string): Work<StepRow[]> {
+  const rows = yield { sql: text(STEPS), params: [jobId] }
+  return rows.map(([name, kind, state, attempt, request, key, value, startedAt, endedAt]) => ({
+    jobId,
+    name: name as string,
+    kind: kind as StepKind,
+    state: state as StepState,
+    attempt: attempt as number,
+    request: request as string | null,
+    key: key as string | null,
+    value: value as string | null,
+    startedAt: moment(startedAt),
+    endedAt: endedAt === null ? null : moment(endedAt),
+  }))
+}
+
+/** Parameters are texts: some libraries know no other way to say which type a null is of. */
+const RECORD = `
+WITH held AS MATERIALIZED (
+  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')} FOR UPDATE OF jobs
+), written AS (
+  INSERT INTO {steps} AS steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
+  SELECT held.id, $3::text, $4::text, $5::text, $6::int, $7::text::json, $8::text, $9::text::json, {now},
+    CASE WHEN $5::text <> 'started' THEN {now} END
+  FROM held
+  ON CONFLICT (job_id, name) DO UPDATE SET state = excluded.state, attempt = excluded.attempt, request = excluded.request,
+    provider_key = excluded.provider_key, value = excluded.value, ended_at = excluded.ended_at
+  WHERE steps.kind = excluded.kind AND steps.state <> 'done'
+  RETURNING steps.name
+)
+SELECT (SELECT count(*) FROM held)::int AS held, (SELECT count(*) FROM written)::int AS written`
+
+export function* recordStep(text: Text, { id, token }: Fence, step: NewStep): Work<RecordOutcome> {
+  const { name, kind, state, attempt, request, key, value } = step
+  const params = [id, token, name, kind, state, attempt, request, key, value]
+  const [counts] = yield { sql: text(RECORD), params }
+  if (counts![0] === 0) return 'lost'
+  return counts![1] === 0 ? 'taken' : 'recorded'
+}
+
+/** By primary key. */
+const IS_HERE = `SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text`
+/** As the trigger of inserts does, but of a state. */
+const ANNOUNCE = `SELECT pg_notify({channel}, 'state')::text AS told`
+
+/** In a transaction that others commit; they are told by the commit. */
+export function* recordIn(text: Text, write: TransactionWrite): Work<RecordOutcome> {
+  const outcome = yield* recordAny(text, write)
+  const { id } = 'step' in write ? write.fence : write.settlement
+  if (outcome === 'lost' && (yield { sql: text(IS_HERE), params: [id] }).length === 0) {
+    throw new JobtableError(
+      'config_invalid',
+      `tx is a transaction of another database: there is no job ${id} in the one that it is in; pass one of the database that the queue is in`,
+    )
+  }
+  return outcome
+}
+
+function* recordAny(text: Text, write: TransactionWrite): Work<RecordOutcome> {
+  if ('step' in write) return yield* recordStep(text, write.fence, write.step)
+  const [outcome] = yield* settleAll(text, [write.settlement])
+  if (outcome !== 'settled') return 'lost'
+  yield { sql: text(ANNOUNCE), params: [] }
+  return 'recorded'
+}
+
+/** Fails, so that the transaction can only be rolled back, whatever its owner makes of the error. */
+export function* spoil(reason: RecordOutcome): Work<void> {
+  yield {
+    sql: `SELECT ('jobtable: this transaction must not be committed, its write was ' || $1::text)::int AS spoilt`,
+    params: [reason],
+  }
+}
+
+const RESOLVE = `
+WITH failed AS MATERIALIZED (
+  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1 AND CASE WHEN jobs.status = 'failed' THEN true END FOR UPDATE OF jobs
+), resolved AS (
+  UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}
+  FROM failed WHERE steps.job_id = failed.id AND steps.name = $2 AND steps.kind = 'effect' AND steps.state = 'started'
+  RETURNING steps.attempt
+)
+INSERT INTO {events} (job_id, at, kind, attempt, message, data)
+SELECT $1, {now}, 'resolved', resolved.attempt, $5, $6::text::jsonb FROM resolved
+RETURNING job_id`
+
+export function* resolveStep(
+  text: Text,
+  jobId: string,
+  { name, state, value }: Pick<NewStep, 'name' | 'state' | 'value'>,
+  by: string | null,
+): Work<boolean> {
+  const { message, data } = resolution(name, state, by)
+  return (yield { sql: text(RESOLVE), params: [jobId, name, state, value, message, data] }).length > 0
+}

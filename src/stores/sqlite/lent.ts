@@ -1,0 +1,56 @@
+/** The store's own connection, lent for the statements of a product. */
+import type { OwnTransaction } from '../../effects/record.js'
+import { JobtableError } from '../../errors.js'
+import type { Query, Values } from '../../transactions/transaction.js'
+import type { Connection } from './database.js'
+import type { SqlValue } from './driver.js'
+
+export class LentTransaction implements OwnTransaction {
+  readonly library = 'jobtable'
+  readonly database = 'sqlite'
+  readonly endsWithTurn = true
+  readonly #connection: Connection
+  #open = true
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  isOpen(): boolean {
+    return this.#open
+  }
+
+  run({ sql, params }: Query): readonly Values[] {
+    this.#check()
+    return this.#connection.all(sql, ...params)
+  }
+
+  query(sql: string, params: readonly SqlValue[]): object[] {
+    this.#check()
+    return this.#connection.driver.query(sql, params)
+  }
+
+  end(): void {
+    this.#open = false
+  }
+
+  #check(): void {
+    if (!this.#open)
+      throw new JobtableError('transaction_over', 'this transaction is over: do everything before its function returns')
+  }
+}
+
+/** Carries an error of the product's past what is done about the database's own. */
+export class Thrown extends Error {
+  constructor(cause: unknown) {
+    super('the function of a transaction threw', { cause })
+  }
+}
+
+export function asynchronous(promise: Promise<unknown>): JobtableError {
+  promise.catch(() => {}) // What it did after the first wait was refused, and is told by the error.
+  return new JobtableError(
+    'config_invalid',
+    'the function of job.transaction returned a promise, and on SQLite it must not: the one connection is its own until it returns. Do what has to be awaited before it, or use a transaction of your own library with job.complete or job.checkpoint',
+  )
+}

@@ -1,0 +1,38 @@
+/** The steps of the model store: rows by job and name, in the order in which they began. */
+import type { NewStep, RecordOutcome, StepRow } from '../effects/record.js'
+
+export class ModelSteps {
+  readonly #jobs = new Map<string, Map<string, StepRow>>()
+
+  of(jobId: string): StepRow[] {
+    return [...(this.#jobs.get(jobId)?.values() ?? [])]
+  }
+
+  record(jobId: string, step: NewStep, now: number): RecordOutcome {
+    const steps = this.#jobs.get(jobId) ?? new Map<string, StepRow>()
+    const before = steps.get(step.name)
+    if (before !== undefined && (before.state === 'done' || before.kind !== step.kind)) return 'taken'
+    this.#jobs.set(jobId, steps)
+    steps.set(step.name, {
+      ...step,
+      jobId,
+      startedAt: before?.startedAt ?? now,
+      endedAt: step.state === 'started' ? null : now,
+    })
+    return 'recorded'
+  }
+
+  /** The row as it now is; undefined for one that is no started effect. */
+  resolve(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, now: number): StepRow | undefined {
+    const steps = this.#jobs.get(jobId)
+    const before = steps?.get(step.name)
+    if (before?.kind !== 'effect' || before.state !== 'started') return undefined
+    const after = { ...before, ...step, endedAt: now }
+    steps!.set(step.name, after)
+    return after
+  }
+
+  forget(jobId: string): void {
+    this.#jobs.delete(jobId)
+  }
+}

@@ -1,0 +1,101 @@
+/** What an attempt remembers: its steps, effects and transactions, and whether one of these has completed its job. */
+import { classify } from '../classify/index.js'
+import { StoreLog, claimLost, type StepLog } from '../effects/log.js'
+import { Steps } from '../effects/steps.js'
+import { Transactions } from '../effects/transactions.js'
+import { JobtableError, type Classification } from '../errors.js'
+import type { PreparedType } from '../job-type.js'
+import type { JobRow, Store } from '../store.js'
+import type { JobTransaction } from '../transactions/own.js'
+import type { JobContext } from './context.js'
+import type { ClaimSettlement } from './maintenance.js'
+
+export interface AttemptStepsEnv {
+  job: Pick<JobContext<unknown>, 'id' | 'type' | 'attempt' | 'idempotencyKey' | 'signal'>
+  store: Store
+  row: JobRow
+  type: PreparedType
+  encodeResult(result: unknown): string | null
+  flush(): Promise<void>
+  /** The attempt is over. */
+  ended(): boolean
+  leaseLost(): void
+  /** The type's own word on an error, where it has one. */
+  classify(error: unknown): Classification | undefined
+}
+
+type Verbs = Pick<JobContext<unknown>, 'step' | 'effect' | 'recorded' | 'transaction' | 'checkpoint' | 'complete'>
+
+export class AttemptSteps implements Verbs {
+  readonly log: StepLog
+  readonly #env: AttemptStepsEnv
+  readonly #steps: Steps
+  readonly #transactions: Transactions
+
+  constructor(env: AttemptStepsEnv) {
+    const { job, store, row, type } = env
+    this.#env = env
+    this.log = new StoreLog({
+      store,
+      fence: { id: row.id, token: row.claimToken },
+      ended: env.ended,
+      leaseLost: env.leaseLost,
+    })
+    this.#steps = new Steps({ job, log: this.log, classify: (error) => env.classify(error) ?? classify(error) })
+    this.#transactions = new Transactions({
+      store,
+      row,
+      type,
+      steps: this.#steps,
+      signal: () => job.signal,
+      encodeResult: env.encodeResult,
+      flush: env.flush,
+      checkRunning: (verb) => {
+        if (env.ended()) throw claimLost(`job.${verb} was called after the attempt had ended`)
+      },
+    })
+  }
+
+  readonly step: Verbs['step'] = (name, fn) => this.#steps.step(name, fn)
+
+  readonly effect: Verbs['effect'] = (name, options) => this.#steps.effect(name, options)
+
+  readonly recorded: Verbs['recorded'] = (name) => this.#steps.recorded(name)
+
+  readonly checkpoint: Verbs['checkpoint'] = (tx, name, value) => this.#transactions.checkpoint(tx, name, value)
+
+  readonly complete: Verbs['complete'] = (tx, result) => this.#transactions.complete(tx, result)
+
+  readonly transaction: Verbs['transaction'] = <Value>(
+    ...given: [name: string, fn: (tx: JobTransaction) => Value] | [fn: (tx: JobTransaction) => Value]
+  ) =>
+    given.length === 1 ? this.#transactions.completingTransaction(given[0]) : this.#transactions.transaction(given[0], given[1])
+
+  /** When the handler has returned: throws where it has left an effect behind. */
+  checkEnd(): void {
+    this.#steps.checkEnd()
+  }
+
+  /** Whether a transaction was asked to complete the job. */
+  get completing(): boolean {
+    return this.#transactions.completion !== undefined
+  }
+
+  /**
+   * The completion, if its transaction was committed. The token is gone then; the number of the attempt tells that no other
+   * attempt has completed the job, for a claim that was lost is counted.
+   */
+  async completed(): Promise<ClaimSettlement | undefined> {
+    const [now] = await this.#env.store.get([this.#env.row.id])
+    const mine = now?.status === 'succeeded' && now.attempts === this.#env.row.attempts
+    return mine ? this.#transactions.completion : undefined
+  }
+}
+
+/** For a handler that returned although its transaction to complete the job was not committed. */
+export function uncommitted(): JobtableError {
+  return new JobtableError(
+    'transaction_uncommitted',
+    'the transaction in which the job was completed had not been committed when the handler returned: await it, and let its errors through',
+  )
+}

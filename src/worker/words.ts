@@ -1,0 +1,47 @@
+/** What a handler, a type or an error says, made fit to be stored. */
+import { inspect } from 'node:util'
+import { describeError } from '../classify/describe.js'
+import { isInstance, read } from '../classify/read.js'
+import { JobtableError, type AbortCause, type Classification } from '../errors.js'
+
+export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
+  canceled: 'the job was canceled',
+  timeout: 'the attempt took longer than the timeout of its type',
+  lease_lost: 'the claim on the job was lost',
+  shutdown: 'the worker shuts down',
+  superseded: 'a newer job has taken the place of this one',
+}
+
+const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limited', 'canceled', 'unknown_outcome'])
+
+/** What a type's own `classify` answers is stored, so it must be what it says. */
+export function checkClassification(answer: Classification): Classification {
+  if (KINDS.has(answer.kind) && typeof answer.code === 'string' && typeof answer.blame === 'string') return answer
+  throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
+}
+
+/** What was said about what. From JavaScript it comes in pino's own order too, and as what is no text or no object. */
+export function lineOf(first: unknown, second: unknown): { message: string; facts?: object } {
+  const [said, about] = typeof first === 'object' && first !== null ? [second, first] : [first, second]
+  const message = said ?? (about instanceof Error ? about.message : '')
+  const facts = about instanceof Error ? { err: describeError(about) } : about
+  return {
+    message: typeof message === 'string' ? message : inspect(message),
+    ...((facts ?? null) !== null && { facts: typeof facts === 'object' ? facts! : { value: facts } }),
+  }
+}
+
+/** A request that the program got wrong is nothing that its user could enter better. */
+export function codeForUser({ code, blame }: Classification): string {
+  return code === 'invalid_request' && blame === 'developer' ? 'unknown' : code
+}
+
+export function ownUserMessage(error: unknown): string | undefined {
+  const own = isInstance(error, Error) ? read(error, 'userMessage') : undefined
+  return typeof own === 'string' && own !== '' ? cleanText(own.slice(0, 1_000)) : undefined
+}
+
+/** Text that both databases store: no half surrogates, no U+0000. */
+export function cleanText(text: string): string {
+  return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}
