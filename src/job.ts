@@ -75,6 +75,10 @@ export class Job<Result = unknown> {
   get history(): readonly HistoryEntry[] {
     return this.#row.history
   }
+  /** Whether it failed because nobody knows whether an effect of it has happened: `queue.resolve` takes a person's word. */
+  get held(): boolean {
+    return this.#row.status === 'failed' && this.#row.history.at(-1)?.code === 'effect_unknown'
+  }
   get idempotencyKey(): string | null {
     return this.#row.idempotencyKey
   }

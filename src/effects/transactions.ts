@@ -37,7 +37,9 @@ export interface TransactionsEnv {
 
 export class Transactions {
   readonly #env: TransactionsEnv
-  /** The completion, once a transaction was asked to make it. */
+  /** A transaction was asked to complete the job. */
+  completing = false
+  /** What it was asked to write. */
   completion: ClaimSettlement | undefined
 
   constructor(env: TransactionsEnv) {
@@ -53,6 +55,7 @@ export class Transactions {
 
   complete(tx: ProductTransaction, result: unknown): Promise<void> {
     this.#env.checkRunning('complete')
+    this.completing = true
     const transaction = adapt(tx)
     return promised(
       atOnce(this.#complete(transaction, result), () => {
@@ -70,6 +73,7 @@ export class Transactions {
 
   async completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
     this.#env.checkRunning('transaction')
+    this.completing = true
     return this.#open(fn, (transaction, value) => atOnce(this.#complete(transaction, value)))
   }
 

@@ -78,7 +78,7 @@ export class AttemptSteps implements Verbs {
 
   /** Whether a transaction was asked to complete the job. */
   get completing(): boolean {
-    return this.#transactions.completion !== undefined
+    return this.#transactions.completing
   }
 
   /**

@@ -2,9 +2,10 @@
  * What holds in the transactions of every library that can wait within one. Each library's test says how to begin one, and what of
  * it is no transaction.
  */
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { ProductTransaction } from '../../src/index.js'
+import { completion } from './completion.js'
 import type { Product } from './places.js'
 
 export interface Library<Tx extends ProductTransaction> {
@@ -210,4 +211,7 @@ export function describeTransactions<Tx extends ProductTransaction>({ open, on }
     expect(ran).toEqual(['inside'])
     await worker.stop()
   })
+
+  describe('a handler', () =>
+    completion<Tx>({ product: () => product, transaction: (work) => connection.transaction(work), newDoc }))
 }

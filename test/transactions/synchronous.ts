@@ -127,4 +127,68 @@ export function describeSynchronous<Tx extends ProductTransaction>(
     expect(await job.result({ timeout: '10s' })).toBe(`report of ${doc}`)
     await worker.stop()
   })
+
+  it('a handler completes its job, or notes a checkpoint, before the function returns', async () => {
+    const [done, noted] = [newDoc(), newDoc()]
+    const type = product.queue.define('synchronous', {
+      payload: z.enum(['complete', 'checkpoint']),
+      idempotency: { none: 'a test' },
+      result: z.object({ ok: z.boolean() }),
+      run: async ({ payload, complete, checkpoint, recorded }) => {
+        connection.atOnce((tx) => {
+          void product.report.enqueue({ doc: payload === 'complete' ? done : noted }, { tx })
+          void (payload === 'complete' ? complete(tx, { ok: true }) : checkpoint(tx, 'rows', 7))
+        })
+        return { ok: (await recorded('rows'))?.value === 7 }
+      },
+    })
+    const jobs = await type.enqueueMany(['complete', 'checkpoint'])
+    await product.queue.drain()
+    for (const { job } of jobs) expect(await job.result()).toEqual({ ok: true })
+    expect(await product.queue.count({ idempotencyKey: JSON.stringify([done]) })).toBe(1)
+    expect(await product.queue.count({ idempotencyKey: JSON.stringify([noted]) })).toBe(1)
+  })
+
+  it('what is wrong with a completion is thrown within the function, which rolls back what it did before', async () => {
+    const doc = newDoc()
+    const thrown: unknown[] = []
+    const wrong = product.queue.define('wrong_result', {
+      payload: z.null(),
+      idempotency: { none: 'a test' },
+      result: z.object({ ok: z.boolean() }),
+      run: ({ complete }) => {
+        const undone = (): void =>
+          connection.atOnce((tx) => {
+            void product.report.enqueue({ doc }, { tx })
+            void complete(tx, 'no object')
+          })
+        expect(undone).toThrow(expect.objectContaining({ code: 'result_invalid' }))
+        thrown.push('within')
+        return { ok: true }
+      },
+    })
+    const { job } = await wrong.enqueue(null)
+    await product.queue.drain()
+    expect(thrown).toEqual(['within'])
+    expect(await product.queue.count({ idempotencyKey: JSON.stringify([doc]) })).toBe(0)
+    expect((await job.refresh()).lastError).toMatch(/had not been committed/)
+  })
+
+  it('a result schema that has to be waited for comes too late: the job does not succeed', async () => {
+    const late = product.queue.define('late_result', {
+      payload: z.null(),
+      idempotency: { none: 'a test' },
+      result: z.object({ ok: z.boolean() }).refine(async () => true),
+      run: async ({ complete }) => {
+        await expect(inside((tx) => complete(tx, { ok: true }))).rejects.toMatchObject({ code: 'transaction_over' })
+        return { ok: true }
+      },
+    })
+    const { job } = await late.enqueue(null)
+    await product.queue.drain()
+    expect(await job.refresh()).toMatchObject({
+      status: 'failed',
+      lastError: expect.stringMatching(/had not been committed/) as string,
+    })
+  })
 }

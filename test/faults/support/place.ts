@@ -114,7 +114,7 @@ export class Place extends Ledger implements Site {
     try {
       driver.exec('PRAGMA busy_timeout = 20000')
       const prepared = driver.prepare(statement)
-      if (!/\b(insert|update|delete)\b/i.test(statement)) return prepared.all(...params)
+      if (!/\b(insert|update|delete|create)\b/i.test(statement)) return prepared.all(...params)
       prepared.run(...params)
       return []
     } finally {
