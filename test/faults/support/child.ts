@@ -1,34 +1,20 @@
 /** The test's end of a process: starts it, orders it about, and always ends it. `process.ts` is the other end. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { build } from 'esbuild'
 import { afterAll, beforeAll, onTestFinished } from 'vitest'
 import type { WorkerOptions } from '../../../src/index.js'
+import { bundle, type Bundle } from '../../support/bundle.js'
 import type { Answers, Message, Order } from './messages.js'
 import { until, type Site } from './place.js'
 
-const local = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
-
-/** The sources as one file, which starts four times as fast. It lies where it finds the packages that it imports. */
-const BUILT = local(`../../../node_modules/.cache/jobtable-faults/${process.pid}`)
-const SCRIPT = join(BUILT, 'process.mjs')
+let built: Bundle
 
 beforeAll(async () => {
-  await build({
-    entryPoints: { process: local('./process.ts'), 'heart-thread': local('../../../src/worker/heart-thread.ts') },
-    outdir: BUILT,
-    outExtension: { '.js': '.mjs' },
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    packages: 'external',
-  })
+  built = await bundle('faults', fileURLToPath(new URL('./process.ts', import.meta.url)))
 })
-afterAll(() => rmSync(BUILT, { recursive: true, force: true }))
+afterAll(() => built.remove())
 
 /** Waits are on messages; this only ends a test that would hang. Milliseconds. */
 const LONGEST_WAIT_MS = 40_000
@@ -45,7 +31,7 @@ export class Child {
 
   constructor(site: Site, env: NodeJS.ProcessEnv) {
     this.#site = site
-    this.#process = fork(SCRIPT, [site.url, site.folder], {
+    this.#process = fork(built.script, [site.url, site.folder], {
       execArgv: [],
       env: { ...process.env, ...env },
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

@@ -1,0 +1,98 @@
+/** What a producer of the soak enqueues. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EnqueueResult } from '../../src/index.js'
+import type { Dice } from './dice.js'
+import type { LedgerWriter, Moment } from './ledger.js'
+import type { Product } from './product.js'
+import type { SoakTypes, Work } from './types.js'
+
+/** So many keys are in use for so long. */
+const KEYS = 100
+const KEYS_FOR_MS = 5_000
+
+export interface ProducerEnv {
+  product: Product
+  dice: Dice
+  ledger: LedgerWriter
+  /** Where this process may be killed. */
+  moment(moment: Moment): void
+  /** The shortest lease of any worker. Milliseconds. */
+  leaseMs: number
+}
+
+/** Enqueues in every way there is. What rejects has perhaps been stored, and perhaps not: nobody is told, so nothing is claimed of it. */
+export class Producer {
+  readonly #types: SoakTypes
+  readonly #env: ProducerEnv
+  readonly #dice: Dice
+  #made = 0
+
+  constructor(types: SoakTypes, env: ProducerEnv) {
+    this.#types = types
+    this.#env = env
+    this.#dice = env.dice
+  }
+
+  /** Answers with how many jobs it has asked for. */
+  async next(): Promise<number> {
+    const ways = [() => this.#one(), () => this.#many(), () => this.#together(), () => this.#order(), () => this.#order()]
+    try {
+      return await this.#dice.pick(ways)()
+    } catch {
+      await sleep(200)
+      return 0
+    }
+  }
+
+  async #one(): Promise<number> {
+    this.#acknowledge(await this.#types.plain.enqueue(this.#work()))
+    return 1
+  }
+
+  async #many(): Promise<number> {
+    const answers = await this.#types.plain.enqueueMany(Array.from({ length: this.#dice.between(2, 10) }, () => this.#work()))
+    for (const answer of answers) this.#acknowledge(answer)
+    return answers.length
+  }
+
+  /** At the same time, so that they share a commit; with keys that other producers use as well. */
+  async #together(): Promise<number> {
+    // All producers take the same few keys, and others after a while. One that had failed would be free again.
+    const epoch = Math.floor(Date.now() / KEYS_FOR_MS)
+    const name = (): string => `key-${epoch}-${this.#dice.between(1, KEYS)}`
+    const works = Array.from({ length: 5 }, () => ({ ...this.#work(), name: name(), end: 'return' as const }))
+    const enqueued = works.map(async (each) => {
+      this.#acknowledge(await this.#types.keyed.enqueue(each), `keyed ${each.name}`)
+    })
+    const outcomes = await Promise.allSettled(enqueued)
+    const failure = outcomes.find((outcome) => outcome.status === 'rejected')
+    if (failure) throw failure.reason
+    return works.length
+  }
+
+  /** An order and its job in one commit. */
+  async #order(): Promise<number> {
+    const order = { ...this.#work(), name: `order-${process.pid}-${Date.now()}-${++this.#made}`, end: 'return' as const }
+    const answer = await this.#env.product.transaction(async ({ tx, run }) => {
+      await run('INSERT INTO soak_orders (id) VALUES (?)', order.name)
+      const enqueued = await this.#types.order.enqueue(order, { tx })
+      this.#env.moment('order written')
+      return enqueued
+    })
+    this.#env.moment('order committed')
+    this.#acknowledge(answer, `order ${order.name}`)
+    return 1
+  }
+
+  #work(): Work {
+    const name = `${process.pid}-${++this.#made}`
+    const dice = this.#dice
+    if (dice.chance(0.01)) return { name, ms: this.#env.leaseMs * 1.5, block: dice.chance(0.5) }
+    const ms = dice.chance(0.5) ? 0 : dice.between(1, 400)
+    return { name, ms, end: dice.chance(0.05) ? 'stumble' : dice.chance(0.02) ? 'fail' : 'return' }
+  }
+
+  #acknowledge({ job }: EnqueueResult<unknown>, key?: string): void {
+    this.#env.ledger.write({ what: 'acknowledged', id: job.id, ...(key !== undefined && { key }) })
+  }
+}
