@@ -44,6 +44,11 @@ export class Deck<Card> {
     this.#cards = cards
   }
 
+  /** Some of its cards have been dealt, and some not. */
+  get begun(): boolean {
+    return this.#rest.length > 0
+  }
+
   deal(): Card {
     if (this.#rest.length === 0) this.#rest = this.#dice.shuffled(this.#cards)
     return this.#rest.pop()!

@@ -114,7 +114,7 @@ export class Slot {
   }
 
   /** Does something to the process that nothing else is to come into. Where it has ended after that, another one comes in its place. */
-  async during(work: (process: SoakProcess) => Promise<void>, pauseMs: number): Promise<void> {
+  async during(work: (process: SoakProcess) => Promise<void>, pauseMs = 0): Promise<void> {
     this.#free = false
     await work(this.#process!)
     if (!this.#process!.alive) {

@@ -52,15 +52,9 @@ const TOLD_EVERY_MS = 10_000
 /** What has not ended then is stranded: three times the longest lease. Milliseconds. */
 const SETTLE_MS = 90_000
 
-type Act = 'kill worker' | 'kill producer' | 'freeze' | 'deploy' | 'break'
-const ACTS: readonly Act[] = [
-  ...Array.from({ length: 7 }, () => 'kill worker' as const),
-  ...Array.from({ length: 3 }, () => 'kill producer' as const),
-  'freeze',
-  'deploy',
-  'break',
-  'break',
-]
+/** In each deck of acts, beside one of everything else. */
+const WORKER_KILLS = 7
+const PRODUCER_KILLS = 3
 /** Half of them are killed wherever they are. */
 const WORKER_MOMENTS: readonly Moment[] = [
   'anywhere',
@@ -104,8 +98,7 @@ class Soak {
   readonly #processes = new Set<SoakProcess>()
   readonly #workers: Slot[]
   readonly #producers: Slot[]
-  readonly #acts: Deck<Act>
-  readonly #breaks: Deck<SoakDatabase['breaks'][number]>
+  readonly #acts: Deck<() => Promise<void>>
   readonly #underWay = new Set<Promise<void>>()
   /** The database breaks in one way at a time. */
   #mended: Promise<void> = Promise.resolve()
@@ -121,8 +114,13 @@ class Soak {
     this.#ledger = new LedgerWriter(path)
     this.#reader = new LedgerReader(path)
     this.#dice = new Dice(options.seed)
-    this.#acts = new Deck(this.#dice, ACTS)
-    this.#breaks = new Deck(this.#dice, database.breaks)
+    this.#acts = new Deck(this.#dice, [
+      ...Array.from({ length: WORKER_KILLS }, () => () => this.#kill(this.#workers, this.#dice.pick(WORKER_MOMENTS))),
+      ...Array.from({ length: PRODUCER_KILLS }, () => () => this.#kill(this.#producers, this.#dice.pick(PRODUCER_MOMENTS))),
+      () => this.#freeze(),
+      () => this.#deploy(),
+      ...database.breaks.map((card) => () => this.#break(card)),
+    ])
     this.#workers = WORKERS.map((each, i) => new Slot(() => this.#start({ ...this.#common(i), role: 'worker', options: each })))
     this.#producers = Array.from({ length: PRODUCERS }, (_, i) => {
       const common = this.#common(WORKERS.length + i)
@@ -142,10 +140,12 @@ class Soak {
     const began = performance.now()
     const telling = setInterval(() => this.#options.say(this.#progress(performance.now() - began)), TOLD_EVERY_MS)
     try {
-      while (!this.#over && this.#kills < this.#options.kills && performance.now() - began < this.#options.ms) {
+      const goesOn = (): boolean => this.#kills < this.#options.kills || this.#acts.begun
+      while (goesOn() && performance.now() - began < this.#options.ms) {
         if (this.#failure) throw this.#failure
-        await sleep(this.#dice.between(PAUSE_MS.least, PAUSE_MS.most)) // Breaks that come at the same moment would be one.
-        await this.#act(this.#acts.deal())
+        if (this.#over) throw new Error('the soak is over')
+        await this.#acts.deal()()
+        await sleep(this.#dice.between(PAUSE_MS.least, PAUSE_MS.most)) // Acts that come at the same moment would be one.
       }
       await Promise.all(this.#underWay)
       if (this.#failure) throw this.#failure
@@ -175,39 +175,34 @@ class Soak {
     return process
   }
 
-  async #act(act: Act): Promise<void> {
-    switch (act) {
-      case 'kill worker':
-        return this.#kill(this.#workers, this.#dice.pick(WORKER_MOMENTS))
-      case 'kill producer':
-        return this.#kill(this.#producers, this.#dice.pick(PRODUCER_MOMENTS))
-      case 'freeze': {
-        const slot = await this.#freeSlot(this.#workers)
-        const ms = LEASE_MS * (1.2 + this.#dice.next())
-        return this.#begin(slot.during((process) => this.#broken('frozen', () => process.freeze(ms), process.pid), 0))
-      }
-      case 'deploy': {
-        const slot = await this.#freeSlot(this.#workers)
-        return this.#begin(slot.during((process) => this.#broken('deployed', () => process.stop(), process.pid), 0))
-      }
-      case 'break': {
-        const card = this.#breaks.deal()
-        const env: BreakEnv = {
-          dice: this.#dice,
-          leaseMs: LEASE_MS,
-          lock: () => this.#lock(),
-          broken: (how, work) => this.#broken(how, work),
-        }
-        this.#mended = this.#mended.then(() => card(env))
-        return this.#begin(this.#mended)
-      }
-    }
-  }
-
   async #kill(slots: readonly Slot[], moment: Moment): Promise<void> {
+    // The other acts of the last deck go on.
+    if (this.#kills >= this.#options.kills) return
     const slot = await this.#freeSlot(slots)
     this.#kills++
     this.#begin(slot.during((process) => process.kill(moment), this.#dice.between(0, REFILL_MS)))
+  }
+
+  async #freeze(): Promise<void> {
+    const slot = await this.#freeSlot(this.#workers)
+    const ms = LEASE_MS * (1.2 + this.#dice.next())
+    this.#begin(slot.during((process) => this.#broken('frozen', () => process.freeze(ms), process.pid)))
+  }
+
+  async #deploy(): Promise<void> {
+    const slot = await this.#freeSlot(this.#workers)
+    this.#begin(slot.during((process) => this.#broken('deployed', () => process.stop(), process.pid)))
+  }
+
+  async #break(card: SoakDatabase['breaks'][number]): Promise<void> {
+    const env: BreakEnv = {
+      dice: this.#dice,
+      leaseMs: LEASE_MS,
+      lock: () => this.#lock(),
+      broken: (how, work) => this.#broken(how, work),
+    }
+    this.#mended = this.#mended.then(() => card(env))
+    this.#begin(this.#mended)
   }
 
   async #freeSlot(slots: readonly Slot[]): Promise<Slot> {

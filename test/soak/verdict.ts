@@ -173,7 +173,8 @@ function recoveries(
 ): { recovery: Recoveries; recoveryInBreaks: Recoveries } {
   const ended = new Set(lines.flatMap((line) => (line.what === 'ended' ? [runKey(line)] : [])))
   const killedAt = new Map(lines.flatMap((line) => (line.what === 'killed' ? [[line.pid, line.at] as const] : [])))
-  const breaks = lines.filter((line) => line.what === 'broken')
+  // Who is deployed holds up nobody.
+  const breaks = lines.filter((line) => line.what === 'broken' && line.how !== 'deployed') as (Line & { what: 'broken' })[]
   const [alone, inBreaks]: [number[], number[]] = [[], []]
   for (const those of runs.values()) {
     those.forEach((run, i) => {
