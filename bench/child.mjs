@@ -43,6 +43,11 @@ function onJob(payload) {
   if (count % 1000 === 0 || performance.now() - toldAt > 20) tell()
 }
 
+function holdingJob(payload) {
+  onJob(payload)
+  return payload.hold ? new Promise(() => {}) : undefined
+}
+
 /** Until so many jobs have started since the count was at 0. */
 async function allStarted(n) {
   const until = now() + MOST_WAIT_MS
@@ -105,13 +110,18 @@ const commands = {
     return { n }
   },
 
-  /** `silent`: it is the idle worker that is measured, and this timer would cost more than the worker. */
-  async work({ record = false, silent = false }) {
+  enqueue: (payload) => queue.enqueue(payload).then(() => undefined),
+
+  /**
+   * `silent`: it is the idle worker that is measured, and this timer would cost more than the worker. `hold`: a job whose payload asks
+   * for it runs as long as the process.
+   */
+  async work({ record = false, silent = false, hold = false }) {
     if (record) latencies = []
     if (!silent) setInterval(tell, 5).unref()
     cpuBefore = process.cpuUsage()
     await new Promise((resolve) => process.send({ id: 'work', answer: { at: now() } }, resolve))
-    stopWork = await queue.work(onJob)
+    stopWork = await queue.work(hold ? holdingJob : onJob)
   },
 
   /**

@@ -10,7 +10,8 @@ export function machine() {
 /**
  * - `results`: rows of { target, test, rep, figures }
  * - `rows`: what is shown of them: { figure, label, unit, ratio, asked }, the latter a list of what must be met, by the figure or,
- *   with a `peer`, by the ratio to that peer's; `only` names the one comparison that it is asked of
+ *   with a `peer`, by the ratio to that peer's; `only` names the one comparison that it is asked of; `most`, if there is one, is where a
+ *   figure was cut
  * - `comparisons`: { title, ours, peers }, the names of targets
  */
 export function report({ suite, facts, results, rows, comparisons, reps }) {
@@ -45,9 +46,9 @@ export const typical = (results, target, figure) => median([...byRep(results, ta
 
 function line(row, results, comparisons) {
   const cells = comparisons.flatMap(({ ours, peers }) => [
-    show(typical(results, ours, row.figure), row.unit),
+    show(typical(results, ours, row.figure), row.unit, row.most),
     ...peers.flatMap((peer) => [
-      show(typical(results, peer, row.figure), row.unit),
+      show(typical(results, peer, row.figure), row.unit, row.most),
       row.ratio === false ? '' : show(ratio(row, { ours, peer }, results), 'times'),
     ]),
   ])
@@ -79,8 +80,9 @@ function verdicts(row, { title, ours, peers }, results) {
   })
 }
 
-function show(value, unit) {
+function show(value, unit, most = Infinity) {
   if (!Number.isFinite(value)) return ''
+  if (value >= most) return `> ${most}`
   if (unit === 'jobs/s') return Math.round(value).toLocaleString('en')
   return value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)
 }

@@ -30,7 +30,11 @@ export async function create({ url, settings }) {
     work: async (onJob) => {
       const boss = await opened()
       await boss.work(QUEUE, settings.work, async (jobs) => {
-        for (const { data } of jobs) onJob(data)
+        for (const { data } of jobs) {
+          const holding = onJob(data)
+          // Most handlers do nothing, and are not waited for.
+          if (holding) await holding
+        }
       })
       return () => boss.stop({ graceful: true, timeout: 5_000 })
     },

@@ -54,17 +54,17 @@ async function produce({ url, seed, perSecond }: Brief & { role: 'producer' }): 
   const queue = jobtable(url, { logger })
   const product = openProduct(url)
   const producer = new Producer(defineTypes(queue), { product, dice: new Dice(seed), ledger, moment, leaseMs: brief.leaseMs })
-  let stopping = false
+  const stopping = new AbortController()
   let idle = Promise.resolve()
   onOrders(async () => {
-    stopping = true
+    stopping.abort()
     await idle
     await queue.close()
     await product.close()
   })
   tell({ type: 'ready' })
   idle = (async () => {
-    for (let due = performance.now(); !stopping; await sleep(Math.max(0, due - performance.now()))) {
+    for (let due = performance.now(); !stopping.signal.aborted; await sleep(Math.max(0, due - performance.now()))) {
       const made = await producer.next()
       // After an outage it does not make up for what it has missed.
       due = Math.max(due, performance.now() - 1_000) + (made * 1_000) / perSecond

@@ -68,7 +68,8 @@ export function handleTypes(types: SoakTypes, { ledger, product, moment }: Handl
     moment('handler ended')
     return job.payload.name
   }
-  for (const type of Object.values(types)) type.handle(run)
+  const { plain, keyed, order, receipt } = types
+  for (const type of [plain, keyed, order, receipt]) type.handle(run)
 }
 
 async function perform({ payload: { ms, end, block }, attempt, signal }: JobContext<Work>): Promise<void> {
