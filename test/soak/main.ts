@@ -1,14 +1,22 @@
-/** npm run soak -- --store sqlite|postgres [--kills N] [--minutes N] [--seed N]: see README.md. */
+/** npm run soak -- --store sqlite|postgres [--kills N] [--minutes N] [--seed N] [--json FILE]: see README.md. */
 import { randomInt } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { soak, type SoakOptions } from './soak.js'
 import { verdictLine } from './verdict.js'
 
-const USAGE = 'usage: npm run soak -- --store sqlite|postgres [--kills N] [--minutes N] [--seed N], with kills or minutes or both'
+const USAGE =
+  'usage: npm run soak -- --store sqlite|postgres [--kills N] [--minutes N] [--seed N] [--json FILE], with kills or minutes or both'
 
-function readOptions(): Omit<SoakOptions, 'say'> {
+function readOptions(): Omit<SoakOptions, 'say'> & { json: string | undefined } {
   const { values } = parseArgs({
-    options: { store: { type: 'string' }, kills: { type: 'string' }, minutes: { type: 'string' }, seed: { type: 'string' } },
+    options: {
+      store: { type: 'string' },
+      kills: { type: 'string' },
+      minutes: { type: 'string' },
+      seed: { type: 'string' },
+      json: { type: 'string' },
+    },
   })
   const { store } = values
   if (store !== 'sqlite' && store !== 'postgres') throw new Error(`--store must be sqlite or postgres\n${USAGE}`)
@@ -18,6 +26,7 @@ function readOptions(): Omit<SoakOptions, 'say'> {
     kills: positive('kills', values.kills) ?? Infinity,
     ms: (positive('minutes', values.minutes) ?? Infinity) * 60_000,
     seed: positive('seed', values.seed) ?? randomInt(1, 2 ** 31),
+    json: values.json,
   }
 }
 
@@ -41,7 +50,9 @@ async function main(): Promise<number> {
     process.on(name, () => interrupted.abort(new Error(`ended by ${name}, without a verdict`)))
   console.log(`${options.store}, seed ${options.seed}`)
   try {
-    const { verdict } = await soak({ ...options, say: (line) => console.log(line), signal: interrupted.signal })
+    const result = await soak({ ...options, say: (line) => console.log(line), signal: interrupted.signal })
+    const { verdict } = result
+    if (options.json !== undefined) writeFileSync(options.json, JSON.stringify(result))
     if (!verdict.ok) console.error(JSON.stringify(verdict, null, 2))
     console.log(verdictLine(verdict))
     return verdict.ok ? 0 : 1

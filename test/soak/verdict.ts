@@ -69,6 +69,9 @@ export function judge(lines: readonly Line[], tables: Tables): Verdict {
 
 const FINAL: ReadonlySet<string> = new Set(['succeeded', 'failed', 'canceled'])
 
+/** So close to the end of a freeze a start is one that it interrupted. Milliseconds. */
+const THAW_MS = 100
+
 function lost(lines: readonly Line[], jobs: ReadonlyMap<string, JobFacts>): string[] {
   const acknowledged = new Set(lines.flatMap((line) => (line.what === 'acknowledged' ? [line.id] : [])))
   const done = new Set(lines.flatMap((line) => (line.what === 'ended' && line.how === 'returned' ? [line.id] : [])))
@@ -85,10 +88,14 @@ function finishedTwice(
   const ended = countBy(ends)
   const told = countBy(lines.flatMap((line) => (line.what === 'settled' ? [line.id] : [])))
   const otherwise = lines.filter((line) => line.what === 'settled' && jobs.get(line.id)?.status !== line.status)
+  const thaws = lines.filter((line) => line.what === 'broken' && line.how === 'frozen')
+  // A start that a freeze cuts in two, between the look at the lease and the handler, is no fault: docs/guarantees.md says so.
+  const cutInTwo = (start: Started): boolean =>
+    thaws.some(({ pid, at }) => pid === start.pid && Math.abs(at - start.at) < THAW_MS)
   const again = [...runs].filter(([id, starts]) => {
     const finishedAt = jobs.get(id)?.finishedAt ?? null
     // The start is known to the millisecond only.
-    return finishedAt !== null && starts.some(({ at }) => at > finishedAt + 1)
+    return finishedAt !== null && starts.some((start) => start.at > finishedAt + 1 && !cutInTwo(start))
   })
   return unique([
     // One that the database has counted and does not have is as wrong as two of one.
