@@ -87,7 +87,7 @@ export class Producer {
   #work(): Work {
     const name = `${process.pid}-${++this.#made}`
     const dice = this.#dice
-    if (dice.chance(0.01)) return { name, ms: this.#env.leaseMs * 1.5, block: dice.chance(0.5) }
+    if (dice.chance(0.01)) return { name, ms: this.#env.leaseMs * 1.5, block: dice.chance(0.2) }
     const ms = dice.chance(0.4) ? 0 : dice.between(1, 1_000)
     return { name, ms, end: dice.chance(0.05) ? 'stumble' : dice.chance(0.02) ? 'fail' : 'return' }
   }

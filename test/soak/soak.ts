@@ -43,7 +43,8 @@ export interface SoakResult {
 const LEASE_MS = 2_000
 const WORKERS: readonly WorkerOptions[] = [{}, ...Array.from({ length: 3 }, () => ({ lease: `${LEASE_MS}ms` as const }))]
 const PRODUCERS = 2
-const JOBS_PER_SECOND = 25
+/** Of each producer: what the workers can do in spite of everything, so that a job that was lost does not wait behind others. */
+const JOBS_PER_SECOND = 12
 /** Between one act and the next. Milliseconds. */
 const PAUSE_MS = { least: 100, most: 900 }
 /** Before a killed process is started again, at most. Milliseconds. */

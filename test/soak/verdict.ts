@@ -38,7 +38,7 @@ export interface Verdict {
   unexplained: string[]
   /** Those where nothing else was broken between the kill and the start. */
   recovery: Recoveries
-  /** Those where something was: the database away, another worker frozen. */
+  /** Those where something was: the database away, another worker frozen, or the next one killed before it had started the job. */
   recoveryInBreaks: Recoveries
   ok: boolean
 }
@@ -189,7 +189,8 @@ function recoveries(
       const next = those.slice(i + 1).find((later) => later.pid !== run.pid && at !== undefined && later.at >= at)
       // A run that was over when its worker was killed, or whose job somebody else ran already, had nothing to be recovered.
       if (at === undefined || !next || ended.has(runKey(run)) || those[i + 1] !== next) return
-      const met = breaks.some((broken) => broken.from <= next.at && broken.at >= at)
+      const claimedBetween = next.attempt > run.attempt + 1
+      const met = claimedBetween || breaks.some((broken) => broken.from <= next.at && broken.at >= at)
       ;(met ? inBreaks : alone).push(next.at - at)
     })
   }
