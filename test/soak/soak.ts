@@ -69,23 +69,29 @@ const PRODUCER_MOMENTS: readonly Moment[] = ['anywhere', 'anywhere', 'order writ
 
 export async function soak(options: SoakOptions): Promise<SoakResult> {
   const folder = mkdtempSync(join(tmpdir(), 'jobtable-soak-'))
+  const ends: (() => unknown)[] = []
   const keeper = new Keeper(folder)
-  const program = await bundle('soak', fileURLToPath(new URL('./process.ts', import.meta.url)))
-  const ways = WORKERS.length + PRODUCERS
-  const database = options.store === 'sqlite' ? sqliteDatabase(folder) : await postgresDatabase(ways)
-  const running = new Soak(options, database, program.script, join(folder, 'ledger.jsonl'))
+  ends.push(() => keeper.release())
   try {
+    const program = await bundle('soak', fileURLToPath(new URL('./process.ts', import.meta.url)))
+    ends.push(() => program.remove())
+    const ways = WORKERS.length + PRODUCERS
+    const database = options.store === 'sqlite' ? sqliteDatabase(folder) : await postgresDatabase(ways)
+    ends.push(() => database.remove())
+    const running = new Soak(options, database, program.script, join(folder, 'ledger.jsonl'))
+    ends.push(() => running.destroy())
     return await Promise.race([running.run(), aborted(options.signal)])
   } finally {
-    await running.destroy()
-    await database.remove()
-    await keeper.release()
-    program.remove()
+    for (const end of ends.reverse()) await end()
   }
 }
 
 function aborted(signal: AbortSignal | undefined): Promise<never> {
-  return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true }))
+  return new Promise((_, reject) => {
+    const abort = (): void => reject(signal!.reason as Error)
+    if (signal?.aborted) abort()
+    else signal?.addEventListener('abort', abort, { once: true })
+  })
 }
 
 class Soak {
@@ -159,10 +165,11 @@ class Soak {
     return { lines, tables, verdict: judge(lines, tables) }
   }
 
-  /** Ends whatever still runs. */
+  /** Ends whatever still runs. A server that is being restarted is left to come back, or its end would miss it: seconds at most. */
   async destroy(): Promise<void> {
     this.#over = true
     await Promise.all([...this.#processes].map((process) => process.destroy()))
+    await Promise.all(this.#underWay)
   }
 
   #common(way: number): Pick<Brief, 'url' | 'ledger' | 'leaseMs'> {
