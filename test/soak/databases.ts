@@ -73,6 +73,7 @@ export async function postgresDatabase(ways: number): Promise<SoakDatabase> {
           proxy.resume()
         }),
       ({ broken, dice }) => broken('cut', async () => dice.pick(proxies).cut()),
+      ({ broken, dice }) => broken('stranded', async () => dice.pick(proxies).strand()),
     ],
     remove,
   }

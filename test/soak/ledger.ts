@@ -12,7 +12,16 @@ import type { FinalStatus } from '../../src/index.js'
 /** Where a process that was told to die has been killed: somewhere, or at a moment of its own code. */
 export type Moment = 'anywhere' | 'order written' | 'order committed' | 'effect written' | 'effect committed' | 'handler ended'
 
-export type BreakKind = 'frozen' | 'deployed' | 'restarted' | 'crashed' | 'stalled' | 'cut' | 'locked' | 'writer killed'
+export type BreakKind =
+  | 'frozen'
+  | 'deployed'
+  | 'restarted'
+  | 'crashed'
+  | 'stalled'
+  | 'cut'
+  | 'stranded'
+  | 'locked'
+  | 'writer killed'
 
 type Happened =
   /** A handler begins. */

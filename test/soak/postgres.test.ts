@@ -1,0 +1,3 @@
+import { describeSoak } from './suite.js'
+
+describeSoak('postgres', ['restarted', 'crashed', 'stalled', 'cut', 'stranded'])

@@ -1,0 +1,3 @@
+import { describeSoak } from './suite.js'
+
+describeSoak('sqlite', ['locked', 'writer killed'])
