@@ -1,0 +1,55 @@
+/** What the runs have met, and how often. What was never met was never tried. */
+
+const MUST_BE_MET: readonly string[] = [
+  ...['refused', 'unsent', 'unanswered', 'late', 'slow', 'dead_before', 'dead_after'].map((fate) => `call: ${fate}`),
+  'call: refused by the database',
+  'notification: lost',
+  ...[
+    'crash',
+    'freeze',
+    'suspension',
+    'outage',
+    'clock leap',
+    'database clock forward',
+    'database clock back',
+    'stop',
+    'abandoning stop',
+  ].map((fault) => `fault: ${fault}`),
+  'transition: none > pending (insert)',
+  'transition: pending > running (claim)',
+  'transition: retrying > running (claim)',
+  ...['succeeded', 'retrying', 'failed', 'canceled'].map((status) => `transition: running > ${status} (holder)`),
+  ...['retrying', 'failed', 'canceled'].map((status) => `transition: running > ${status} (recovery)`),
+  'transition: pending > canceled (cancel)',
+  'transition: retrying > canceled (cancel)',
+  'transition: failed > pending (repair)',
+  'transition: canceled > pending (repair)',
+  'transition: succeeded > none (prune)',
+  ...['returned', 'refused', 'transient', 'unknown', 'permanent', 'snoozed', 'rate_limited', 'aborted'].map(
+    (end) => `handler: ${end}`,
+  ),
+  ...['canceled', 'timeout', 'lease_lost', 'shutdown'].map((cause) => `abort: ${cause}`),
+  'answer: settlement lost',
+  'answer: cancel_requested',
+  'answer: heartbeat refused',
+  'answer: claim refused',
+  'answer: report refused',
+  'claim: handed back unstarted',
+  'claim: two handlers at once, one of them stale',
+  'enqueue: duplicate',
+  'enqueue: took a key over',
+  'enqueue: no answer',
+  'effect: committed',
+]
+
+export class Coverage {
+  readonly counts = new Map<string, number>()
+
+  count(what: string, by = 1): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + by)
+  }
+
+  get missing(): string[] {
+    return MUST_BE_MET.filter((what) => !this.counts.has(what))
+  }
+}

@@ -1,0 +1,202 @@
+/**
+ * The job types of the simulation. A job's payload says what its handler does at each attempt; the last act is repeated. No handler asks
+ * anything of the database but through its job.
+ */
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { PermanentError, RetryAfter, TransientError } from '../../src/handler-errors.js'
+import type { Queue } from '../../src/queue.js'
+import type { Attempt } from '../../src/worker/attempt.js'
+import type { JobContext } from '../../src/worker/context.js'
+import { UNWRITABLE } from './database.js'
+import type { End, Run } from './ledger.js'
+import type { Random } from './random.js'
+import type { Host } from './virtual-time.js'
+import type { World } from './world.js'
+
+/**
+ * quick returns at once · steps reports stages and progress · long outlasts its lease, and stops when it is told · deaf outlasts it and does
+ * not · overrun goes on beyond its timeout · kill takes its process down · unwritable returns what cannot be stored
+ */
+const ACTS = [
+  'quick',
+  'steps',
+  'long',
+  'deaf',
+  'overrun',
+  'kill',
+  'unwritable',
+  'transient',
+  'unknown',
+  'permanent',
+  'snooze',
+  'rate_limited',
+] as const
+type Act = (typeof ACTS)[number]
+
+/** With these a job comes to its end, if only because its attempts do. */
+const LAST_ACTS: readonly Act[] = [
+  'quick',
+  'quick',
+  'steps',
+  'steps',
+  'long',
+  'deaf',
+  'overrun',
+  'kill',
+  'unwritable',
+  'transient',
+  'unknown',
+  'permanent',
+]
+
+export const TYPES = ['work', 'export', 'notify'] as const
+export interface Payload {
+  acts: Act[]
+  key: string
+}
+
+export function payloadOf(random: Random, key: string): Payload {
+  const acts: Act[] = []
+  while (random.chance(0.4) && acts.length < 3) acts.push(random.pick(ACTS))
+  return { acts: [...acts, random.pick(LAST_ACTS)], key }
+}
+
+const payload: StandardSchemaV1<Payload, Payload> = {
+  '~standard': { version: 1, vendor: 'simulation', validate: (value) => ({ value: value as Payload }) },
+}
+
+/** Defines the types on a queue of this host. `kill` takes the host's process away. */
+export function defineTypes(queue: Queue, host: Host, world: World, started: (run: Run) => void, kill: () => void): void {
+  const { plan } = world
+  const common = {
+    payload,
+    timeout: `${plan.timeoutMs}ms`,
+    retry: { maxAttempts: plan.maxAttempts, backoff: { base: '300ms' }, maxDelay: '2s' },
+    run: (job: JobContext<Payload>) => new Handling(job, host, world, kill).run(started),
+  } as const
+  queue.define('work', { ...common, idempotency: { none: 'each is meant' } })
+  queue.define('export', { ...common, idempotency: { key: ['key'], onDuplicate: 'return_previous_result', compare: 'key' } })
+  queue.define('notify', {
+    ...common,
+    idempotency: { key: ['key'], onDuplicate: 'ignore_duplicate', compare: 'key' },
+    queue: 'slow',
+  })
+}
+
+class Handling {
+  readonly #job: JobContext<Payload>
+  readonly #host: Host
+  readonly #world: World
+  readonly #kill: () => void
+
+  constructor(job: JobContext<Payload>, host: Host, world: World, kill: () => void) {
+    this.#job = job
+    this.#host = host
+    this.#world = world
+    this.#kill = kill
+  }
+
+  async run(started: (run: Run) => void): Promise<unknown> {
+    const { time, ledger, coverage, random } = this.#world
+    const job = this.#job
+    const run = ledger.begin(job as unknown as Attempt, this.#host, time.now)
+    started(run)
+    const { acts } = job.payload
+    const act = acts[Math.min(ledger.startsOf(job.id), acts.length) - 1]!
+    this.#world.note(this.#host, () => `${job.id} starts attempt ${job.attempt}: ${act}`)
+    const ended = (end: End): void => {
+      run.end = end
+      run.endedAt = time.now
+      coverage.count(`handler: ${end}`)
+      const { abortedFor } = run.attempt
+      if (abortedFor !== undefined) coverage.count(`abort: ${abortedFor}`)
+      this.#world.note(
+        this.#host,
+        () => `${job.id} attempt ${job.attempt}: its handler ${end}${abortedFor ? ` after ${abortedFor}` : ''}`,
+      )
+    }
+    // Most handlers never look at their signal, and a worker must do without.
+    const signal = random.chance(0.5) ? job.signal : undefined
+    try {
+      const result = await this.#perform(act, signal)
+      ended(act === 'unwritable' ? 'refused' : 'returned')
+      return result
+    } catch (error) {
+      ended(signal?.aborted && error === signal.reason ? 'aborted' : END_OF[act])
+      throw error
+    }
+  }
+
+  async #perform(act: Act, signal: AbortSignal | undefined): Promise<unknown> {
+    const { random, plan } = this.#world
+    const job = this.#job
+    switch (act) {
+      case 'quick':
+        return { done: job.attempt }
+      case 'steps':
+        for (let step = 1; step <= 8; step++) {
+          if (step % 3 === 1) await job.stage(`stage ${step}`)
+          await this.#sleep(random.between(5, 300), signal)
+          job.progress(step / 8)
+          job.log.info('a step is done', { step })
+        }
+        return undefined
+      case 'long':
+        return this.#sleep(random.between(0.5, 1.2) * plan.leaseMs, signal ?? job.signal)
+      case 'deaf':
+        return this.#sleep(random.between(0.5, 2.5) * plan.leaseMs, undefined)
+      case 'overrun':
+        return this.#sleep(plan.timeoutMs + random.between(500, 4_000), signal)
+      case 'kill':
+        await this.#sleep(random.between(0, 200), signal)
+        this.#kill()
+        return this.#sleep(1, undefined)
+      case 'unwritable':
+        await this.#sleep(random.between(0, 100), signal)
+        return { result: UNWRITABLE }
+      default:
+        await this.#sleep(random.between(0, 400), signal)
+        throw errorOf(act)
+    }
+  }
+
+  /** On no timer of the host's own, so that what the worker leaves behind can be told from it. */
+  #sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const stop = (): void => reject(signal!.reason as Error)
+      if (signal?.aborted) return stop()
+      signal?.addEventListener('abort', stop, { once: true })
+      this.#world.time.after(ms, this.#host, resolve)
+    })
+  }
+}
+
+const END_OF: Record<Act, End> = {
+  quick: 'returned',
+  steps: 'transient',
+  long: 'aborted',
+  deaf: 'returned',
+  overrun: 'aborted',
+  kill: 'aborted',
+  unwritable: 'refused',
+  transient: 'transient',
+  unknown: 'unknown',
+  permanent: 'permanent',
+  snooze: 'snoozed',
+  rate_limited: 'rate_limited',
+}
+
+function errorOf(act: 'transient' | 'unknown' | 'permanent' | 'snooze' | 'rate_limited'): Error {
+  switch (act) {
+    case 'transient':
+      return new TransientError('try again')
+    case 'unknown':
+      return new Error('what is this?')
+    case 'permanent':
+      return new PermanentError('never again')
+    case 'snooze':
+      return new RetryAfter(1_200)
+    case 'rate_limited':
+      return Object.assign(new Error('too many requests'), { status: 429 })
+  }
+}

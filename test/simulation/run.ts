@@ -1,0 +1,73 @@
+/**
+ * One run: a few seconds of virtual time with faults, then none until every job has come to its end, then everybody stops. The seed says
+ * everything that happens.
+ */
+import { Actors } from './actors.js'
+import { Coverage } from './coverage.js'
+import { Database } from './database.js'
+import type { Variant } from './variants.js'
+import { World, type Violation } from './world.js'
+
+/** A healthy system that has not ended its jobs by then never will; nor will one in which nothing has become of any job for so long. */
+const ALL_OVER_WITHIN_MS = 600_000
+const STUCK_AFTER_MS = 60_000
+const ALL_STOPPED_WITHIN_MS = 60_000
+
+export interface RunOptions {
+  seed: number
+  variant?: Variant | undefined
+  /** Filled with what happened, line by line. */
+  trace?: string[]
+  /** Where to add to what was met. */
+  coverage?: Coverage
+}
+
+export interface RunResult {
+  seed: number
+  steps: number
+  virtualMs: number
+  violation: Violation | undefined
+}
+
+export async function simulate(options: RunOptions): Promise<RunResult> {
+  const restore = options.variant?.patch?.()
+  try {
+    return await runOnce(options)
+  } finally {
+    restore?.()
+  }
+}
+
+async function runOnce({ seed, variant, trace, coverage = new Coverage() }: RunOptions): Promise<RunResult> {
+  const world = new World(seed, coverage, trace)
+  const { time, plan } = world
+  const database = new Database(world, variant)
+  const { invariants } = database
+  const actors = new Actors(world, database)
+  actors.begin()
+  world.note(null, () => JSON.stringify(plan))
+
+  time.after(plan.faultMs, null, () => {
+    world.healthy = true
+    world.note(null, () => 'no more faults')
+    actors.heal()
+  })
+  const quietAt = plan.faultMs + plan.quietMs
+  if (plan.quietMs > 0) time.after(quietAt, null, () => invariants.settledDown())
+
+  const failed = (): boolean => world.violation !== undefined
+  const over = (): boolean => time.now > quietAt && actors.producersDone && database.quiet && invariants.allOver
+  const stuckAt = (): number =>
+    Math.min(plan.faultMs + ALL_OVER_WITHIN_MS, Math.max(quietAt, invariants.changedAt) + STUCK_AFTER_MS)
+  await time.run(() => failed() || over() || time.now > stuckAt())
+  actors.end()
+  const mustStopBy = time.now + ALL_STOPPED_WITHIN_MS
+  await time.run(() => failed() || actors.allClosed || time.now > mustStopBy)
+  const restUntil = time.now + 3_000
+  await time.run(() => failed() || time.now > restUntil)
+  if (!actors.allClosed) world.fail('a stop ends', 'a process has not stopped')
+  const leaving = actors.leavingTimers
+  if (leaving.length > 0) world.fail('a stop leaves nothing behind', `timers of ${leaving.join(', ')}`)
+  invariants.ended()
+  return { seed, steps: time.steps, virtualMs: time.now, violation: world.violation }
+}

@@ -1,0 +1,279 @@
+/**
+ * What must be found out: each variant breaks one promise of the store, or one duty of the worker, and the simulation has to notice it.
+ * Where the true one would do the same by chance, as a fence that nobody tries, it takes a few more runs.
+ */
+import type { FencedSettlement, HeartbeatReply, JobRow, Store } from '../../src/store.js'
+import { RULES, type Rules, type StoredJob } from '../../src/testing/model-rules.js'
+import { isFinal, type Settlement } from '../../src/transition.js'
+import { Attempt } from '../../src/worker/attempt.js'
+import { Lease } from '../../src/worker/lease.js'
+import { ClaimLoop } from '../../src/worker/loop.js'
+import { Timers } from '../../src/worker/timers.js'
+import type { World } from './world.js'
+
+export interface Variant {
+  /** Rules of the model store that are replaced. */
+  rules?: Partial<Rules>
+  /** Calls of the store that are answered in another way. */
+  alter?(store: Store, world: World): Partial<Store>
+  /** Changes the worker, and returns what takes that back. */
+  patch?(): () => void
+}
+
+function patched(stored: StoredJob, columns: Partial<JobRow>): StoredJob {
+  return { ...stored, row: { ...stored.row, ...columns } }
+}
+
+/** Replaces a method of a class. */
+function method<Class extends object, Name extends keyof Class>(of: Class, name: Name, other: Class[Name]): () => () => void {
+  return () => {
+    const own = of[name]
+    of[name] = other
+    return () => void (of[name] = own)
+  }
+}
+
+const noop = (): void => {}
+
+/** Changes what is written, whichever call brings it. */
+function settling(
+  store: Store,
+  change: (write: FencedSettlement, row: JobRow | undefined) => FencedSettlement,
+): Pick<Store, 'settle' | 'claim'> {
+  const changed = async (writes: readonly FencedSettlement[]): Promise<FencedSettlement[]> => {
+    const rows = await store.get(writes.map(({ id }) => id))
+    return writes.map((write, i) => change(write, rows[i]))
+  }
+  return {
+    settle: async (writes) => store.settle(await changed(writes)),
+    claim: async (request, writes = []) => store.claim(request, await changed(writes)),
+  }
+}
+
+function deciding(change: (settlement: Settlement, row: JobRow | undefined) => Settlement): (store: Store) => Partial<Store> {
+  return (store) => settling(store, (write, row) => ({ ...write, settlement: change(write.settlement, row) }))
+}
+
+const isLoss = (settlement: Settlement): boolean => 'entry' in settlement && settlement.entry?.kind === 'lost'
+
+async function claimsOf(store: Store, workerId: string): Promise<(HeartbeatReply & { alive: true })['claims']> {
+  const rows = await store.list({ status: ['running'] }, { limit: 1_000 })
+  return rows
+    .filter(({ lockedBy }) => lockedBy === workerId)
+    .map(({ id, claimToken, cancelRequestedAt }) => ({ id, token: claimToken!, cancelRequested: cancelRequestedAt !== null }))
+}
+
+async function holdsLease(store: Store, workerId: string): Promise<boolean> {
+  const { now, workers } = await store.workers()
+  return workers.some(({ id, leaseUntil }) => id === workerId && leaseUntil > now)
+}
+
+const FENCES: Record<string, Variant> = {
+  'the token is ignored': { rules: { fenceHolds: (row) => row.status === 'running' } },
+  'settlements are fenced by the id alone': {
+    alter: (store) => settling(store, (write, row) => ({ ...write, token: row?.claimToken ?? write.token })),
+  },
+  'reports are fenced by the id alone': {
+    alter: (store) => ({
+      report: async (reports) => {
+        const rows = await store.get(reports.map(({ id }) => id))
+        return store.report(reports.map((report, i) => ({ ...report, token: rows[i]?.claimToken ?? report.token })))
+      },
+    }),
+  },
+  'a recovery is not fenced': {
+    alter: (store) =>
+      settling(store, (write, row) => (isLoss(write.settlement) ? { ...write, token: row?.claimToken ?? write.token } : write)),
+  },
+  'the claim outlives its settlement': {
+    rules: { settled: (stored, write, now) => patched(RULES.settled(stored, write, now), { claimToken: stored.row.claimToken }) },
+  },
+  'a settlement is answered and not written': {
+    alter: (store) => ({
+      settle: async (writes) => {
+        const outcomes = await store.settle(writes.slice(0, -1))
+        return [...outcomes, 'settled' as const].slice(0, writes.length)
+      },
+    }),
+  },
+}
+
+const CLAIMS: Record<string, Variant> = {
+  'a claim does not look at the status': { rules: { isDue: (row, now) => !isFinal(row.status) && row.runAfter <= now } },
+  'a claim takes what is not due': { rules: { isDue: (row) => RULES.waits(row) } },
+  'a claim counts no attempt': {
+    rules: { claimed: (stored, request, now) => patched(RULES.claimed(stored, request, now), { attempts: stored.row.attempts }) },
+  },
+  'all claims have one token': {
+    rules: { claimed: (stored, request, now) => patched(RULES.claimed(stored, request, now), { claimToken: 'fixed' }) },
+  },
+  'a claim revives a lease': {
+    alter: (store) => ({
+      claim: async (request, writes) => {
+        const worker = (await store.workers()).workers.find(({ id }) => id === request.workerId)
+        if (worker) await store.register(worker, 1_000)
+        return store.claim(request, writes)
+      },
+    }),
+  },
+  'a claim keeps to itself what it has claimed': {
+    alter: (store, { random }) => ({
+      claim: async (request, writes) => {
+        const answer = await store.claim(request, writes)
+        return random.chance(0.2) ? { ...answer, jobs: [] } : answer
+      },
+    }),
+  },
+  'claims whose answer was lost are kept': { patch: method(ClaimLoop.prototype, 'unanswered', () => []) },
+  'a claim is started without a look at the lease': { patch: method(Lease.prototype, 'holds', () => true) },
+}
+
+const LEASES: Record<string, Variant> = {
+  'nobody extends the lease': {
+    alter: (store) => ({
+      heartbeat: async (workerId) =>
+        (await holdsLease(store, workerId)) ? { alive: true, claims: await claimsOf(store, workerId) } : { alive: false },
+    }),
+  },
+  'a lease that has run out is extended': {
+    alter: (store) => ({
+      heartbeat: async (workerId, leaseMs) => {
+        const worker = (await store.workers()).workers.find(({ id }) => id === workerId)
+        if (worker) await store.register(worker, leaseMs)
+        return store.heartbeat(workerId, leaseMs)
+      },
+    }),
+  },
+  'a worker goes on after a refused heartbeat': {
+    alter: (store) => ({
+      heartbeat: async (workerId, leaseMs) => {
+        const reply = await store.heartbeat(workerId, leaseMs)
+        return reply.alive ? reply : { alive: true, claims: await claimsOf(store, workerId) }
+      },
+    }),
+  },
+  'a handler is not told that its claim is lost': { patch: method(Attempt.prototype, 'leaseLost', noop) },
+  'every running job is called lost': { rules: { isLost: (row) => row.status === 'running' } },
+  'no job is called lost': { rules: { isLost: () => false } },
+  'jobs of workers without a row are not called lost': {
+    rules: { isLost: (row, workers, now) => RULES.isLost(row, workers, now) && workers.has(row.lockedBy ?? '') },
+  },
+  'a lease never runs out': { rules: { leaseHolds: () => true } },
+  'a worker leaves its timers behind': { patch: method(Timers.prototype, 'close', noop) },
+}
+
+const DECISIONS: Record<string, Variant> = {
+  'a recovery does not spend the attempt': {
+    alter: deciding((settlement) =>
+      settlement.status === 'retrying' && isLoss(settlement) ? { ...settlement, attempts: settlement.attempts - 1 } : settlement,
+    ),
+  },
+  'a lost job fails at once': {
+    alter: deciding((settlement) =>
+      settlement.status === 'retrying' && isLoss(settlement) && settlement.entry
+        ? { status: 'failed', entry: settlement.entry, userMessage: '' }
+        : settlement,
+    ),
+  },
+  'a hand-back spends the attempt': {
+    alter: deciding((settlement) =>
+      settlement.status === 'retrying' && settlement.entry === null
+        ? { ...settlement, attempts: settlement.attempts + 1 }
+        : settlement,
+    ),
+  },
+  'a wait for a rate limit spends the attempt': {
+    alter: deciding((settlement) =>
+      settlement.status === 'retrying' && settlement.entry?.kind === 'rate_limited'
+        ? { ...settlement, attempts: settlement.attempts + 1 }
+        : settlement,
+    ),
+  },
+  'an error spends no attempt': {
+    alter: deciding((settlement) =>
+      settlement.status === 'retrying' && settlement.entry?.kind === 'transient'
+        ? { ...settlement, attempts: settlement.attempts - 1 }
+        : settlement,
+    ),
+  },
+  'a retry does not look at maxAttempts': {
+    alter: deciding((settlement, row) =>
+      settlement.status === 'failed' && settlement.entry.kind !== 'permanent' && row
+        ? { status: 'retrying', attempts: row.attempts, waits: 0, delayMs: 100, entry: settlement.entry }
+        : settlement,
+    ),
+  },
+  'a permanent error is tried again': {
+    alter: deciding((settlement, row) =>
+      settlement.status === 'failed' && settlement.entry.kind === 'permanent' && row
+        ? { status: 'retrying', attempts: row.attempts, waits: 0, delayMs: 100, entry: settlement.entry }
+        : settlement,
+    ),
+  },
+  'an error that is worth a retry fails the job': {
+    alter: deciding((settlement) =>
+      settlement.status === 'retrying' && settlement.entry?.kind === 'transient'
+        ? { status: 'failed', entry: settlement.entry, userMessage: '' }
+        : settlement,
+    ),
+  },
+  'a failed attempt is called a success': {
+    alter: deciding((settlement) => (settlement.status === 'failed' ? { status: 'succeeded', result: null } : settlement)),
+  },
+  'a success is tried again': {
+    alter: deciding((settlement, row) =>
+      settlement.status === 'succeeded' && row
+        ? { status: 'retrying', attempts: row.attempts - 1, waits: 0, delayMs: 0, entry: null }
+        : settlement,
+    ),
+  },
+}
+
+const PEOPLE: Record<string, Variant> = {
+  'a request to cancel is overlooked': { rules: { overlooksCancel: () => false } },
+  'a request to cancel a running job is dropped': {
+    rules: { canceled: (stored, now) => (stored.row.status === 'running' ? stored : RULES.canceled(stored, now)) },
+  },
+  'a running job is canceled over the head of its holder': {
+    rules: {
+      canceled: (stored, now) =>
+        stored.row.status === 'running'
+          ? patched(stored, { status: 'canceled', finishedAt: now, claimToken: null, lockedBy: null })
+          : RULES.canceled(stored, now),
+    },
+  },
+  'a request to cancel undoes a success': {
+    alter: deciding((settlement, row) =>
+      settlement.status === 'succeeded' && row && row.cancelRequestedAt !== null
+        ? { status: 'canceled', entry: null }
+        : settlement,
+    ),
+  },
+  'no worker hears of a cancellation': {
+    alter: (store) => ({
+      heartbeat: async (workerId, leaseMs) => {
+        const reply = await store.heartbeat(workerId, leaseMs)
+        return reply.alive ? { alive: true, claims: reply.claims.map((claim) => ({ ...claim, cancelRequested: false })) } : reply
+      },
+      get: async (ids) => (await store.get(ids)).map((row) => row && { ...row, cancelRequestedAt: null }),
+    }),
+  },
+  'a succeeded job is repaired': { rules: { mayRepair: (row) => isFinal(row.status) } },
+  'a repair keeps the attempts': {
+    rules: { repaired: (stored, by, now) => patched(RULES.repaired(stored, by, now), { attempts: stored.row.attempts }) },
+  },
+  'an enqueue is answered, and its commit is lost': {
+    alter: (store, { random }) => ({
+      insert: async (jobs) =>
+        random.chance(0.1) ? jobs.map((job) => ({ type: 'inserted', row: RULES.inserted(job, 0).row })) : store.insert(jobs),
+    }),
+  },
+  'an insert does not look at the key': { rules: { holdsKey: () => false } },
+  'every enqueue takes the key over': { rules: { mayTakeOver: () => true } },
+  'pruning does not look at the status': {
+    rules: { mayPrune: ({ row }, retention, now) => row.createdAt + retention.succeededMs <= now },
+  },
+  'pruning does not look at the retention': { rules: { mayPrune: ({ row }) => isFinal(row.status) } },
+}
+
+export const VARIANTS: Readonly<Record<string, Variant>> = { ...FENCES, ...CLAIMS, ...LEASES, ...DECISIONS, ...PEOPLE }
