@@ -4,8 +4,10 @@
  */
 import { JobtableError } from '../../src/errors.js'
 import type { FileStore } from '../../src/files.js'
+import type { Job } from '../../src/job.js'
 import type { Logger } from '../../src/logger.js'
 import { Queue } from '../../src/queue.js'
+import type { Status } from '../../src/transition.js'
 import type { Worker } from '../../src/worker/worker.js'
 import { WriteRefused, type Database } from './database.js'
 import { defineTypes, payloadOf, TYPES } from './handlers.js'
@@ -38,6 +40,8 @@ export class Actors {
   #ending = false
   /** Enqueues that a producer has not given up and that have not been answered. */
   #enqueuing = 0
+  /** Those who wait for a result. */
+  #waiting = 0
 
   constructor(world: World, database: Database) {
     this.#world = world
@@ -71,8 +75,8 @@ export class Actors {
     }
   }
 
-  get producersDone(): boolean {
-    return this.#enqueuing === 0
+  get allAnswered(): boolean {
+    return this.#enqueuing === 0 && this.#waiting === 0
   }
 
   get allClosed(): boolean {
@@ -194,7 +198,10 @@ export class Actors {
       this.#enqueuing++
       const enqueue = (tries: number): void => {
         producer.queue.enqueue(type, payload, options).then(
-          ({ job, duplicate }) => this.#enqueued(job.id, duplicate),
+          ({ job, duplicate }) => {
+            this.#enqueued(job.id, duplicate)
+            if (random.chance(0.3)) this.#await(job)
+          },
           (error: unknown) => {
             if (id !== undefined && error instanceof JobtableError && error.code === 'duplicate_id')
               return this.#enqueued(id, true)
@@ -213,6 +220,34 @@ export class Actors {
     this.#enqueuing--
     if (duplicate) this.#world.coverage.count('enqueue: duplicate')
     this.#database.invariants.acknowledged(id)
+  }
+
+  /** Somebody waits for the result, and is told what became of the job. */
+  #await(job: Job): void {
+    const { invariants } = this.#database
+    const told = (...expected: (Status | undefined)[]): void => {
+      this.#waiting--
+      const status = invariants.row(job.id)?.status
+      // It may have been repaired, or deleted, since it was looked at.
+      const stale = status === undefined || status === 'pending' || status === 'running' || status === 'retrying'
+      this.#world.coverage.count(`result: ${expected[0] ?? 'deleted'}`)
+      if (!expected.includes(status) && !stale)
+        this.#world.fail('whoever waits is told the truth', `${job.id} is ${status}, and not ${expected[0]}`)
+    }
+    this.#waiting++
+    job.result().then(
+      () => told('succeeded'),
+      (error: unknown) => {
+        const code = error instanceof JobtableError ? error.code : undefined
+        if (code === 'job_failed') told('failed')
+        else if (code === 'job_canceled') told('canceled')
+        else if (code === 'job_not_found') told(undefined)
+        else {
+          told()
+          this.#checkExpected(error)
+        }
+      },
+    )
   }
 
   #insertByHand(): void {

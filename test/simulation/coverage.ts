@@ -40,6 +40,7 @@ const MUST_BE_MET: readonly string[] = [
   'enqueue: took a key over',
   'enqueue: no answer',
   'effect: committed',
+  ...['succeeded', 'failed', 'canceled', 'deleted'].map((what) => `result: ${what}`),
 ]
 
 export class Coverage {

@@ -56,6 +56,8 @@ export class Database {
   constructor(world: World, variant?: Variant) {
     this.#world = world
     this.#model = modelStore({ clock: { now: () => this.now }, rules: { ...RULES, ...variant?.rules } })
+    // It has been set up before: rows may come from clients that could not do so.
+    void this.#model.migrate()
     this.#store = variant?.alter ? altered(this.#model, variant.alter(this.#model, world)) : this.#model
     this.invariants = new Invariants(world, this.hosts, () => this.now)
   }
@@ -132,7 +134,10 @@ export class Database {
             if (fate === 'dead_after') this.kill(host)
             if (fate !== 'late' && fate !== 'unanswered') time.after(answerMs, host, () => resolve(answer))
           },
-          (error: unknown) => void time.after(answerMs, host, () => reject(error)),
+          (error: unknown) => {
+            const reason = error instanceof Error ? error : new Error(String(error))
+            time.after(answerMs, host, () => reject(reason))
+          },
         )
       })
     })

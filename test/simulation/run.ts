@@ -56,10 +56,12 @@ async function runOnce({ seed, variant, trace, coverage = new Coverage() }: RunO
   if (plan.quietMs > 0) time.after(quietAt, null, () => invariants.settledDown())
 
   const failed = (): boolean => world.violation !== undefined
-  const over = (): boolean => time.now > quietAt && actors.producersDone && database.quiet && invariants.allOver
+  const over = (): boolean => time.now > quietAt && invariants.allOver && database.quiet && actors.allAnswered
   const stuckAt = (): number =>
     Math.min(plan.faultMs + ALL_OVER_WITHIN_MS, Math.max(quietAt, invariants.changedAt) + STUCK_AFTER_MS)
   await time.run(() => failed() || over() || time.now > stuckAt())
+  if (!failed() && invariants.allOver && !actors.allAnswered)
+    world.fail('nothing runs for ever', 'somebody still waits for an answer')
   actors.end()
   const mustStopBy = time.now + ALL_STOPPED_WITHIN_MS
   await time.run(() => failed() || actors.allClosed || time.now > mustStopBy)

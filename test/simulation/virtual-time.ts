@@ -149,17 +149,20 @@ export class VirtualTime {
   }
 
   #install(): () => void {
-    const real = { setTimeout, clearTimeout, setImmediate, random: Math.random }
+    const real = { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate }
+    const random = Math.random
     const set = (run: () => void, ms: number): unknown => this.#setTimer(run, ms)
     // What is set has none of the overloads of Node's own; the code under test uses none.
     globalThis.setTimeout = ((run: () => void, ms = 0) => set(run, Math.max(1, ms) + this.#random.next())) as typeof setTimeout
-    globalThis.setImmediate = ((run: () => void) => set(run, this.#random.next() / 20)) as unknown as typeof setImmediate
     globalThis.clearTimeout = ((timer: VirtualTimer | undefined) => timer?.clear()) as typeof clearTimeout
+    globalThis.setInterval = ((run: () => void, ms: number) => this.#setInterval(run, ms)) as unknown as typeof setInterval
+    globalThis.clearInterval = globalThis.clearTimeout
+    globalThis.setImmediate = ((run: () => void) => set(run, this.#random.next() / 20)) as unknown as typeof setImmediate
     Math.random = () => this.#random.next()
     performance.now = () => this.#host().clock(this.now)
     return () => {
-      Object.assign(globalThis, { setTimeout: real.setTimeout, clearTimeout: real.clearTimeout, setImmediate: real.setImmediate })
-      Math.random = real.random
+      Object.assign(globalThis, real)
+      Math.random = random
       // It was an own property that hid the one of the prototype.
       Reflect.deleteProperty(performance, 'now')
     }
@@ -183,6 +186,18 @@ export class VirtualTime {
       },
       true,
     )
+    return timer
+  }
+
+  #setInterval(run: () => void, ms: number): VirtualTimer {
+    const again = (): void => {
+      timer.event = this.#setTimer(() => {
+        again()
+        run()
+      }, ms).event
+    }
+    const timer = new VirtualTimer(this.#host())
+    again()
     return timer
   }
 
