@@ -139,6 +139,7 @@ export class Actors {
     const { time, random, coverage, healthy } = this.#world
     host.alive = false
     coverage.count('fault: crash')
+    this.#database.invariants.gone(host)
     this.#world.note(host, () => 'is gone')
     time.after(healthy ? 50 : random.between(10, 3_000), null, () => this.#startAgain(slot))
   }
@@ -159,11 +160,15 @@ export class Actors {
     const { time, plan } = this.#world
     host.stopping = true
     this.#world.note(host, () => 'is told to stop')
+    const toldAt = time.now
     time.after(0, host, () => {
-      void Promise.resolve(process.worker?.stop(stop))
+      const stopped = process.worker?.stop(stop)
+      host.toldToStop = true
+      void Promise.resolve(stopped)
         .then(() => queue.close())
         .then(() => {
           process.closed = true
+          if (stop.abandon !== true && !plan.clocks) this.#database.invariants.stopped(host, toldAt)
           this.#world.note(host, () => 'has stopped')
         })
     })
@@ -281,7 +286,7 @@ export class Actors {
       this.#sometime(() => {
         this.#world.coverage.count('fault: outage')
         this.#world.note(null, () => 'an outage of the database begins')
-        this.#database.outage(random.between(100, 2 * leaseMs))
+        this.#database.outage(random.chance(0.2) ? 15_000 : random.between(100, 2 * leaseMs))
       })
     if (!plan.clocks) return
     for (let i = 0; i < 3; i++)

@@ -105,7 +105,9 @@ export class Database {
       const { random, time, coverage, plan } = this.#world
       const fate = this.#fate()
       const deadlineMs = random.between(0.2, 0.8) * plan.leaseMs
-      const answerMs = random.between(0.1, 4)
+      // The way back takes its own time, and may be the slow one.
+      const slowBack = fate === 'slow' && random.chance(0.5)
+      const answerMs = slowBack ? deadlineMs : random.between(0.1, 4)
       const giveUp = (): void => reject(new JobtableError('store_unavailable', 'the database did not answer in time'))
       if (fate !== 'served') {
         coverage.count(`call: ${fate}`)
@@ -115,7 +117,12 @@ export class Database {
       if (fate === 'unsent') return void time.after(deadlineMs, host, giveUp)
       if (fate === 'late' || fate === 'unanswered') time.after(deadlineMs, host, giveUp)
       if (fate === 'dead_before') time.after(random.between(0, 2), null, () => this.kill(host))
-      const travelMs = fate === 'late' ? deadlineMs + random.between(0, plan.leaseMs) : fate === 'slow' ? deadlineMs : answerMs
+      const travelMs =
+        fate === 'late'
+          ? deadlineMs + random.between(0, plan.leaseMs)
+          : fate === 'slow' && !slowBack
+            ? deadlineMs
+            : random.between(0.1, 4)
       const bringsWork = method === 'insert' || method === 'repair' ? 1 : 0
       this.#bringingWork += bringsWork
       time.after(travelMs, null, () => {

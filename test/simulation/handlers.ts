@@ -9,6 +9,7 @@ import type { Attempt } from '../../src/worker/attempt.js'
 import type { JobContext } from '../../src/worker/context.js'
 import { UNWRITABLE } from './database.js'
 import type { End, Run } from './ledger.js'
+import { SLOW_TYPE } from './plan.js'
 import type { Random } from './random.js'
 import type { Host } from './virtual-time.js'
 import type { World } from './world.js'
@@ -49,7 +50,7 @@ const LAST_ACTS: readonly Act[] = [
   'permanent',
 ]
 
-export const TYPES = ['work', 'export', 'notify'] as const
+export const TYPES = ['work', SLOW_TYPE, 'notify'] as const
 export interface Payload {
   acts: Act[]
   key: string
@@ -65,6 +66,13 @@ const payload: StandardSchemaV1<Payload, Payload> = {
   '~standard': { version: 1, vendor: 'simulation', validate: (value) => ({ value: value as Payload }) },
 }
 
+/** Asks elsewhere whether the payload is right. */
+function slowPayload({ time, random }: World): StandardSchemaV1<Payload, Payload> {
+  const validate = (value: unknown): Promise<StandardSchemaV1.Result<Payload>> =>
+    new Promise((resolve) => time.after(random.between(0, 300), time.host, () => resolve({ value: value as Payload })))
+  return { '~standard': { version: 1, vendor: 'simulation', validate } }
+}
+
 /** Defines the types on a queue of this host. `kill` takes the host's process away. */
 export function defineTypes(queue: Queue, host: Host, world: World, started: (run: Run) => void, kill: () => void): void {
   const { plan } = world
@@ -75,7 +83,11 @@ export function defineTypes(queue: Queue, host: Host, world: World, started: (ru
     run: (job: JobContext<Payload>) => new Handling(job, host, world, kill).run(started),
   } as const
   queue.define('work', { ...common, idempotency: { none: 'each is meant' } })
-  queue.define('export', { ...common, idempotency: { key: ['key'], onDuplicate: 'return_previous_result', compare: 'key' } })
+  queue.define(SLOW_TYPE, {
+    ...common,
+    payload: slowPayload(world),
+    idempotency: { key: ['key'], onDuplicate: 'return_previous_result', compare: 'key' },
+  })
   queue.define('notify', {
     ...common,
     idempotency: { key: ['key'], onDuplicate: 'ignore_duplicate', compare: 'key' },

@@ -15,7 +15,9 @@ import type {
 } from '../../src/store.js'
 import { holds, settlementsOf, type Method } from './connection.js'
 import type { Run } from './ledger.js'
-import { checkSettlement, type Problem } from './settlement-rules.js'
+import { Promptness } from './promptness.js'
+import { SLOW_TYPE } from './plan.js'
+import { checkSettlement } from './settlement-rules.js'
 import type { Host } from './virtual-time.js'
 import type { World } from './world.js'
 
@@ -44,12 +46,14 @@ export class Invariants {
   #rows = new Map<string, JobRow>()
   #workers = new Map<string, WorkerRow>()
   readonly #world: World
+  readonly #promptness: Promptness
   readonly #hosts: ReadonlyMap<string, Host>
   readonly #now: () => number
 
   constructor(world: World, hosts: ReadonlyMap<string, Host>, now: () => number) {
     this.#world = world
     this.#hosts = hosts
+    this.#promptness = new Promptness(world, hosts, (id, token) => holds(this.row(id), { id, token }))
     this.#now = now
   }
 
@@ -223,27 +227,10 @@ export class Invariants {
     if (this.isLive(before, before.claimToken))
       this.#fail('one live holder', `${before.id} was taken from a worker whose lease holds`)
     const healthy = holder?.alive && !holder.frozen && !holder.stopping && time.now - holder.troubledAt > 2 * plan.leaseMs
-    this.#mustAbort(before, time.now, {
-      invariant: 'leases tell the truth',
-      detail: `${holder?.name} goes on with ${before.id}, whose claim it has lost`,
-    })
+    const run = this.#world.ledger.of(before.id, before.claimToken)
+    if (run)
+      this.#promptness.aborts(run, 'leases tell the truth', `${run.host.name} goes on with ${before.id}, whose claim it has lost`)
     if (healthy) this.#fail('leases tell the truth', `${before.id} was lost by ${holder.name}, with which nothing was wrong`)
-  }
-
-  /** A handler is told to stop within the time of one heartbeat in which nothing is wrong with its process. */
-  #mustAbort(row: JobRow, since: number, problem: Problem): void {
-    const { ledger, time, plan } = this.#world
-    const run = ledger.of(row.id, row.claimToken)
-    if (!run || plan.clocks) return
-    // The next beat is due within a third of the lease, and one may be on its way already.
-    const withinMs = (2 / 3) * plan.leaseMs + 100
-    time.after(since + withinMs - time.now, null, () => {
-      const { host, end, attempt } = run
-      if (end !== 'running' || !host.alive || host.stopping || attempt.signal.aborted) return
-      const wellSince = host.frozen ? time.now : Math.max(since, host.troubledAt)
-      if (wellSince > since) this.#mustAbort(row, wellSince, problem)
-      else this.#fail(problem.invariant, problem.detail)
-    })
   }
 
   #unmoved(before: JobRow, after: JobRow, seen: Observed): void {
@@ -253,8 +240,10 @@ export class Invariants {
     if (before.attempts !== after.attempts)
       return this.#fail('attempts are bounded', `the attempts of ${id} were changed by ${seen.method}`)
     if (status === 'running' && seen.method === 'cancel') {
+      const run = this.#world.ledger.of(id, before.claimToken)
       const detail = `the handler of ${id} goes on as if nobody had asked for its cancellation`
-      return this.#mustAbort(before, this.#world.time.now, { invariant: 'cancellation is honoured', detail })
+      if (run) this.#promptness.aborts(run, 'cancellation is honoured', detail)
+      return
     }
     if (status === 'running' && seen.method === 'report') {
       if (!(seen.args[0] as readonly Report[]).some((report) => holds(before, report)))
@@ -380,8 +369,30 @@ export class Invariants {
       if (this.isLive(this.row(attempt.id), other.attempt.token))
         this.#fail('one live holder', `${attempt.id} was started by ${host.name} while ${other.host.name} held it`)
     }
+    this.#promptness.times(run)
+    // Of a slow type the attempt may have begun before.
+    if (host.toldToStop && attempt.type !== SLOW_TYPE)
+      this.#fail('a stop starts nothing', `${attempt.id} was started by ${host.name}`)
     if (!plan.clocks && !this.isLive(this.row(attempt.id), attempt.token))
       this.#fail('one live holder', `${attempt.id} was started by ${host.name} without a claim in force`)
+  }
+
+  /** A process is gone. */
+  gone(host: Host): void {
+    this.#promptness.recovers(host, this.#claimsOf(host))
+  }
+
+  /** A process has been told to stop at that moment, and has stopped. */
+  stopped(host: Host, toldAt: number): void {
+    const [left] = this.#claimsOf(host)
+    if (left && host.troubledAt < toldAt)
+      this.#fail('a stop hands back', `${left.id} is still held by ${host.name}, which has stopped`)
+  }
+
+  #claimsOf(host: Host): JobRow[] {
+    return [...this.#rows.values()].filter(
+      ({ status, lockedBy }) => status === 'running' && this.#hosts.get(lockedBy ?? '') === host,
+    )
   }
 
   /** The faults have been over for long: whoever lost a claim knows it. */

@@ -1,6 +1,9 @@
 /** What one run is like: how large, how fast, and which faults it meets. Drawn from the seed before anything happens. */
 import type { Random } from './random.js'
 
+/** The job type whose payload takes time to be checked. */
+export const SLOW_TYPE = 'export'
+
 export interface Plan {
   /** Worker processes, the sweeper not counted. */
   workers: number

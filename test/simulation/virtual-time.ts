@@ -22,8 +22,10 @@ export class Host {
   frozen = false
   /** When it was last set going again. */
   resumedAt = -1
-  /** It has been told to stop: what it leaves undone it may. */
+  /** It is about to be told to stop: what it leaves undone it may. */
   stopping = false
+  /** It has been told, and has heard it. */
+  toldToStop = false
   /** The last moment at which something kept it from working as it should, in true time. */
   troubledAt: number
   /** Timers that are set and have neither fired nor been cleared. */
@@ -82,6 +84,12 @@ export class VirtualTime {
 
   constructor(random: Random) {
     this.#random = random
+  }
+
+  /** The host whose step this is. */
+  get host(): Host {
+    if (!this.#current) throw new Error('code that belongs to no simulated process asked for its own')
+    return this.#current
   }
 
   /** Does something later, on this host or on nobody's. */
@@ -159,7 +167,7 @@ export class VirtualTime {
     globalThis.clearInterval = globalThis.clearTimeout
     globalThis.setImmediate = ((run: () => void) => set(run, this.#random.next() / 20)) as unknown as typeof setImmediate
     Math.random = () => this.#random.next()
-    performance.now = () => this.#host().clock(this.now)
+    performance.now = () => this.host.clock(this.now)
     return () => {
       Object.assign(globalThis, real)
       Math.random = random
@@ -168,13 +176,8 @@ export class VirtualTime {
     }
   }
 
-  #host(): Host {
-    if (!this.#current) throw new Error('code that belongs to no simulated process asked for the time')
-    return this.#current
-  }
-
   #setTimer(run: () => void, ms: number): VirtualTimer {
-    const host = this.#host()
+    const { host } = this
     host.timers++
     const timer = new VirtualTimer(host)
     timer.event = this.after(
@@ -196,7 +199,7 @@ export class VirtualTime {
         run()
       }, ms).event
     }
-    const timer = new VirtualTimer(this.#host())
+    const timer = new VirtualTimer(this.host)
     again()
     return timer
   }

@@ -1,0 +1,109 @@
+/**
+ * What must happen in time where nothing is wrong. Whoever is frozen, waits in vain for the database or is about to stop is excused, and
+ * has its time again once it is well. Nothing is measured where the clocks cannot be trusted.
+ */
+import type { JobRow } from '../../src/store.js'
+import { CUT_OFF_GRACE_MS } from '../../src/worker/attempt.js'
+import { processIdentity } from '../../src/worker/process-identity.js'
+import type { Run } from './ledger.js'
+import type { Host } from './virtual-time.js'
+import type { World } from './world.js'
+
+/** A worker looks every two seconds whether others are gone. */
+const GONE_SEEN_WITHIN_MS = 2_500
+/** A timeout is looked for four times a second. */
+const TIMEOUT_SEEN_WITHIN_MS = 300
+/** For the calls that it takes. */
+const SLACK_MS = 250
+
+interface Duty {
+  run: Run
+  /** In true time. */
+  since: number
+  withinMs: number
+  isDone(): boolean
+  invariant: string
+  detail: string
+}
+
+export class Promptness {
+  readonly #world: World
+  readonly #hosts: ReadonlyMap<string, Host>
+  readonly #isHeld: (id: string, token: string | null) => boolean
+
+  constructor(world: World, hosts: ReadonlyMap<string, Host>, isHeld: (id: string, token: string | null) => boolean) {
+    this.#world = world
+    this.#hosts = hosts
+    this.#isHeld = isHeld
+  }
+
+  /** A handler is told to stop by the next heartbeat, which is due within a third of the lease; one may be on its way already. */
+  aborts(run: Run, invariant: string, detail: string): void {
+    const { plan, time } = this.#world
+    const isDone = (): boolean => run.attempt.signal.aborted
+    this.#must({ run, since: time.now, withinMs: (2 / 3) * plan.leaseMs + SLACK_MS, isDone, invariant, detail })
+  }
+
+  /** A handler that has started is told to stop at its timeout, and left to itself when it does not. */
+  times(run: Run): void {
+    const { plan, time } = this.#world
+    const since = time.now
+    const invariant = 'timeouts are kept'
+    const withinMs = plan.timeoutMs + TIMEOUT_SEEN_WITHIN_MS
+    const { attempt } = run
+    this.#must({
+      run,
+      since,
+      withinMs,
+      isDone: () => attempt.signal.aborted,
+      invariant,
+      detail: `${attempt.id} goes on after its timeout`,
+    })
+    const cutOffWithinMs = withinMs + CUT_OFF_GRACE_MS + TIMEOUT_SEEN_WITHIN_MS
+    this.#must({
+      run,
+      since,
+      withinMs: cutOffWithinMs,
+      isDone: () => attempt.ended,
+      invariant,
+      detail: `${attempt.id} was not cut off`,
+    })
+  }
+
+  #must(duty: Duty): void {
+    const { time, plan } = this.#world
+    if (plan.clocks) return
+    time.after(duty.since + duty.withinMs - time.now, null, () => {
+      const { host, end } = duty.run
+      if (end !== 'running' || !host.alive || host.stopping || duty.isDone()) return
+      const wellSince = host.frozen ? time.now : Math.max(duty.since, host.troubledAt)
+      if (wellSince > duty.since) this.#must({ ...duty, since: wellSince })
+      else this.#world.fail(duty.invariant, duty.detail)
+    })
+  }
+
+  /** The claims of a process that is gone are taken back as fast as is promised, if there is anybody with whom nothing is wrong. */
+  recovers(host: Host, claims: readonly JobRow[]): void {
+    const { plan } = this.#world
+    if (plan.clocks || claims.length === 0) return
+    const nearby = (other: Host): boolean => other.machine === host.machine
+    // Where the system does not tell processes apart, nobody can see that one is gone.
+    if (processIdentity() !== null) this.#recoversWithin(GONE_SEEN_WITHIN_MS, claims, nearby)
+    this.#recoversWithin(plan.leaseMs * 1.25 + SLACK_MS, claims, () => true)
+  }
+
+  #recoversWithin(withinMs: number, claims: readonly JobRow[], couldSee: (host: Host) => boolean): void {
+    const { time } = this.#world
+    const since = time.now
+    time.after(withinMs, null, () => {
+      const wasWell = (host: Host): boolean => host.alive && !host.stopping && !host.frozen && host.troubledAt < since
+      const witness = [...this.#hosts.values()].find((host) => wasWell(host) && couldSee(host))
+      const left = claims.find(({ id, claimToken }) => this.#isHeld(id, claimToken))
+      if (!witness || !left) return
+      this.#world.fail(
+        'lost jobs run again soon',
+        `${left.id} is still held by a process that is gone, though ${witness.name} is well`,
+      )
+    })
+  }
+}
