@@ -1,4 +1,5 @@
 /** A `Store` of which every call goes through one function. */
+import type { NewStep } from '../../src/effects/record.js'
 import { JobtableError } from '../../src/errors.js'
 import type {
   Change,
@@ -13,7 +14,11 @@ import type {
   WorkerInfo,
 } from '../../src/store.js'
 
-export type Method = Exclude<keyof Store, 'name' | 'address' | 'parallel' | 'close' | 'watch' | 'insertIn'>
+/** Those that need a transaction of the product's have none to join. */
+export type Method = Exclude<
+  keyof Store,
+  'name' | 'address' | 'parallel' | 'close' | 'watch' | 'insertIn' | 'recordIn' | 'transact'
+>
 export type Arguments<M extends Method> = Parameters<Store[M]>
 export type Answer<M extends Method> = Awaited<ReturnType<Store[M]>>
 
@@ -38,7 +43,22 @@ export class Connection implements Store {
     return this.#wire.call('insert', [jobs])
   }
   insertIn(): never {
-    throw new JobtableError('config_invalid', 'there are no transactions to join in a simulation')
+    throw noTransactions()
+  }
+  recordIn(): never {
+    throw noTransactions()
+  }
+  transact(): Promise<never> {
+    return Promise.reject(noTransactions())
+  }
+  steps(jobId: string): Promise<Answer<'steps'>> {
+    return this.#wire.call('steps', [jobId])
+  }
+  recordStep(fence: Fence, step: NewStep): Promise<Answer<'recordStep'>> {
+    return this.#wire.call('recordStep', [fence, step])
+  }
+  resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
+    return this.#wire.call('resolveStep', [jobId, step, by])
   }
   get(ids: readonly string[]): Promise<Answer<'get'>> {
     return this.#wire.call('get', [ids])
@@ -101,6 +121,10 @@ export class Connection implements Store {
   async close(): Promise<void> {
     for (const unwatch of this.#unwatch) unwatch()
   }
+}
+
+function noTransactions(): JobtableError {
+  return new JobtableError('config_invalid', 'there are no transactions to join in a simulation')
 }
 
 /** Whether a fence names the claim that this row is under. */

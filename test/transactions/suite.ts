@@ -212,6 +212,7 @@ export function describeTransactions<Tx extends ProductTransaction>({ open, on }
     await worker.stop()
   })
 
-  describe('a handler', () =>
-    completion<Tx>({ product: () => product, transaction: (work) => connection.transaction(work), newDoc }))
+  describe('a handler', () => {
+    completion<Tx>({ product: () => product, transaction: (work) => connection.transaction(work), newDoc })
+  })
 }
