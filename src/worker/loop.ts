@@ -9,14 +9,14 @@
  * `PREFETCH_MS`, at most `prefetch`. Short jobs come in large batches, and a long job never sits behind another in a worker
  * that cannot start it: what has waited for `HAND_BACK_MS` goes back.
  *
- * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile. A claim whose
- * answer was lost on the way may have been made all the same: its token is remembered, and what a heartbeat shows to be held
- * under it is handed back.
+ * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile. What has no answer
+ * may have taken effect all the same. The token of such a claim is remembered, and what a heartbeat shows to be held under it is
+ * handed back. Such a settlement, when it is found to be lost at the next try, is looked for in its row.
  */
 import { uuidv7 } from 'uuidv7'
 import { JobtableError } from '../errors.js'
 import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
-import type { ClaimSettlement } from './maintenance.js'
+import { isLeftBy, type ClaimSettlement } from './maintenance.js'
 import { Pace } from './pace.js'
 import { LONGEST_TIMER_MS } from './timers.js'
 
@@ -83,6 +83,8 @@ export class ClaimLoop {
   #idleCallbacks: (() => void)[] = []
   /** The tokens of claims whose answer was lost, oldest first. */
   readonly #unanswered = new Set<string>()
+  /** Settlements that had no answer. */
+  readonly #doubtful = new WeakSet<ClaimSettlement>()
 
   constructor(env: LoopEnv) {
     this.#env = env
@@ -192,7 +194,6 @@ export class ClaimLoop {
       return this.#notSettled(settlements, error)
     }
     this.#exchanging = false
-    this.#inFlight -= settlements.length
     this.#accept(settlements, limit, answer)
   }
 
@@ -214,7 +215,6 @@ export class ClaimLoop {
       this.#heldSingly = settlements.length - i
       try {
         await this.#settleOne(settlement)
-        this.#inFlight--
       } catch (error) {
         this.#heldSingly = 0
         if (isOutage(error)) return this.#retryLater(settlements.slice(i), error)
@@ -237,7 +237,29 @@ export class ClaimLoop {
       claim = this.#env.unwritable(settlement, error)
       outcomes = await this.#env.store.settle([claim])
     }
-    this.#env.settled(claim, outcomes[0]!)
+    this.#settled([claim], outcomes)
+  }
+
+  /** Settlements in flight were answered. */
+  #settled(settlements: readonly ClaimSettlement[], outcomes: readonly SettleOutcome[]): void {
+    const doubtful: ClaimSettlement[] = []
+    settlements.forEach((settlement, i) => {
+      if (outcomes[i] === 'lost' && this.#doubtful.has(settlement)) doubtful.push(settlement)
+      else this.#told(settlement, outcomes[i]!)
+    })
+    if (doubtful.length > 0) void this.#lookFor(doubtful)
+  }
+
+  #told(settlement: ClaimSettlement, outcome: SettleOutcome): void {
+    this.#inFlight--
+    this.#env.settled(settlement, outcome)
+  }
+
+  async #lookFor(settlements: readonly ClaimSettlement[]): Promise<void> {
+    // Where the rows cannot be read, nobody can say that they were written.
+    const rows = await this.#env.store.get(settlements.map(({ id }) => id)).catch(() => [])
+    settlements.forEach((settlement, i) => this.#told(settlement, isLeftBy(settlement, rows[i]) ? 'settled' : 'lost'))
+    this.#schedule()
   }
 
   #doubt(token: string): void {
@@ -254,7 +276,7 @@ export class ClaimLoop {
   #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimAnswer): void {
     this.#answered()
     this.#waiting.push(...answer.jobs)
-    settlements.forEach((settlement, i) => this.#env.settled(settlement, answer.settled[i]!))
+    this.#settled(settlements, answer.settled)
     this.#pace.measure()
     if (!answer.alive) this.#env.leaseLost()
     if (!this.#claiming) this.#handBackWaiting()
@@ -283,6 +305,7 @@ export class ClaimLoop {
   #retryLater(settlements: readonly ClaimSettlement[], error: unknown): void {
     this.#inFlight -= settlements.length
     if (this.#closed) return
+    for (const settlement of settlements) this.#doubtful.add(settlement)
     this.#outbox = [...settlements, ...this.#outbox]
     this.#awake = true
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2))

@@ -54,6 +54,13 @@ export function settlementOf(
   }
 }
 
+/** Whether the row is as this settlement leaves it, and as no recovery of a lost claim does. */
+export function isLeftBy({ row, settlement }: ClaimSettlement, now: JobRow | undefined): boolean {
+  const attempts = settlement.status === 'retrying' ? settlement.attempts : row.attempts
+  const error = (settlement.status === 'succeeded' ? null : settlement.entry?.message) ?? row.lastError
+  return now?.status === settlement.status && now.attempts === attempts && now.lastError === error
+}
+
 export interface Recovery {
   store: Store
   types: ReadonlyMap<string, PreparedType>

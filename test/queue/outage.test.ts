@@ -3,7 +3,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
-import { JobtableError, jobtable, type Classification, type Queue, type QueueOptions } from '../../src/index.js'
+import {
+  JobtableError,
+  jobtable,
+  PermanentError,
+  RetryAfter,
+  TransientError,
+  type Classification,
+  type Queue,
+  type QueueOptions,
+} from '../../src/index.js'
 import type { Store } from '../../src/store.js'
 import { openDriver } from '../../src/stores/sqlite/driver.js'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'
@@ -68,6 +77,64 @@ describe('a settlement that cannot be written', () => {
     const { job } = await type.enqueue(null)
     await queue.drain()
     expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 1 })
+  })
+})
+
+describe('a settlement whose answer is lost on the way', () => {
+  const unanswered =
+    (afterwards: (store: Store, id: string) => Promise<unknown> = async () => {}) =>
+    (store: Store): Partial<Store> => {
+      let lost = false
+      const once = async <Answer>(settlements: Parameters<Store['settle']>[0], answer: Answer): Promise<Answer> => {
+        if (lost || settlements.length === 0) return answer
+        lost = true
+        await afterwards(store, settlements[0]!.id)
+        return away()
+      }
+      return {
+        claim: async (request, settlements = []) => once(settlements, await store.claim(request, settlements)),
+        settle: async (settlements) => once(settlements, await store.settle(settlements)),
+      }
+    }
+
+  it.each<[string, Error | null, string]>([
+    ['succeeded', null, 'succeeded'],
+    ['retrying', new TransientError('again'), 'retrying'],
+    ['failed', new PermanentError('never'), 'failed'],
+    ['handed back', new RetryAfter(60_000), 'retrying'],
+  ])('is told once, as what it is: %s', async (_, error, status) => {
+    const told: string[] = []
+    const type = open(unanswered()).define('type', {
+      ...anything,
+      run: () => {
+        if (error) throw error
+      },
+    })
+    const worker = queue.work()
+    for (const event of ['succeeded', 'retrying', 'failed', 'lease_lost'] as const) worker.on(event, () => told.push(event))
+    const { job } = await type.enqueue(null)
+    await worker.idle()
+    expect(told).toEqual([status])
+    expect((await job.refresh()).status).toBe(status)
+    await worker.stop()
+  })
+
+  it('is told as lost, where the row is not as it was to become', async () => {
+    const told: string[] = []
+    let runs = 0
+    const repaired = (store: Store, id: string) => store.repair([id], null)
+    const type = open(unanswered(repaired)).define('type', {
+      ...anything,
+      run: () => {
+        if (runs++ === 0) throw new PermanentError('never')
+      },
+    })
+    const worker = queue.work()
+    for (const event of ['succeeded', 'failed', 'lease_lost'] as const) worker.on(event, () => told.push(event))
+    await type.enqueue(null)
+    await worker.idle()
+    expect(told.sort()).toEqual(['lease_lost', 'succeeded'])
+    await worker.stop()
   })
 })
 
