@@ -60,16 +60,14 @@ async function onPostgres(): Promise<Theatre> {
     store,
     transaction: (life) => async (work) => {
       const client = await pool.connect()
-      try {
-        await client.query('BEGIN')
-        return await commit(
-          life,
-          () => work(client as never),
-          (sql) => client.query(sql),
-        )
-      } finally {
-        client.release()
-      }
+      await client.query('BEGIN')
+      const say = (sql: string): Promise<unknown> => client.query(sql)
+      return commit(
+        life,
+        () => work(client as never),
+        say,
+        () => client.release(),
+      )
     },
     write: (tx, mark) => tx.query(insert, [mark]),
     writeIn: async (tx: never, mark) => void (await (tx as pg.PoolClient).query(insert, [mark])),
@@ -83,7 +81,7 @@ async function onPostgres(): Promise<Theatre> {
 }
 
 /** To the commit of a transaction that has begun. A death within rolls it back, as the end of its connection does. */
-function commit<T>(life: Life, work: () => Promise<T>, say: (sql: string) => unknown): Promise<T> {
+function commit<T>(life: Life, work: () => Promise<T>, say: (sql: string) => unknown, end: () => void = () => {}): Promise<T> {
   const over = async (): Promise<T> => {
     try {
       const answer = await work()
@@ -93,6 +91,8 @@ function commit<T>(life: Life, work: () => Promise<T>, say: (sql: string) => unk
     } catch (error) {
       await say('ROLLBACK')
       throw error
+    } finally {
+      end()
     }
   }
   return life.survive(over()).then(async (answer) => {
