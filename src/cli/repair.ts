@@ -148,7 +148,7 @@ function report(session: Session, matched: number, retried: number, left: readon
 }
 
 /** For the job's timeline. */
-function whoAmI(): string {
+export function whoAmI(): string {
   try {
     return `${userInfo().username} (cli)`
   } catch {

@@ -9,6 +9,7 @@ import type { Io } from './io.js'
 import { addList } from './list.js'
 import { addPrune } from './prune.js'
 import { addCancel, addRetry } from './repair.js'
+import { addResolve } from './resolve.js'
 import { isVerbose, openSession, type Globals, type On } from './session.js'
 import { addShow, addWhy } from './show.js'
 import { addStats } from './stats.js'
@@ -78,6 +79,7 @@ function createProgram(io: Io, ended: (exitCode: number) => void): Command {
     addWhy,
     addCancel,
     addRetry,
+    addResolve,
     addStats,
     addPrune,
     addDoctor,

@@ -8,6 +8,7 @@ import { CliError, EXIT } from './failure.js'
 import { clean, cleanLines, colored, moment, relative, statusCell } from './format.js'
 import { percent } from './list.js'
 import type { On, Session } from './session.js'
+import { stepJson, stepsText } from './steps.js'
 import { timelineOf, type TimelineEntry } from './timeline.js'
 import { jobJson, safeJson, safeText } from './view.js'
 
@@ -21,7 +22,7 @@ interface ShowOptions {
 export function addShow(program: Command, on: On): void {
   program
     .command('show')
-    .description('Show a job: its row, its attempts and its timeline. Secrets in its payload are masked.')
+    .description('Show a job: its row, its attempts, its timeline and its steps. Secrets in its payload are masked.')
     .argument('<id>', 'the job')
     .option('--full', 'do not shorten a long payload or result, and print the stacks of errors')
     .action(
@@ -29,8 +30,10 @@ export function addShow(program: Command, on: On): void {
         withStore(session, async (store) => {
           const row = await jobById(store, id)
           const timeline = timelineOf(row, await store.events(id))
-          if (session.json) session.printJson(toJson(row, timeline, full))
-          else session.print(toText(row, timeline, full, session))
+          const steps = await store.steps(id)
+          if (session.json)
+            session.printJson({ ...toJson(row, timeline, full), steps: steps.map((step) => stepJson(step, full)) })
+          else session.print(`${toText(row, timeline, full, session)}${stepsText(steps, full, session)}`)
           return EXIT.ok
         }),
       ),

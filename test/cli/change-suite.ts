@@ -135,6 +135,69 @@ export function describeChanges(open: () => Promise<Place>): void {
     })
   })
 
+  describe('resolve', () => {
+    const step = (name: string, kind: string, state: string) => ({
+      ...{ job_id: 'a', name, kind, state, attempt: 1, started_at: 1_000, ended_at: state === 'started' ? null : 2_000 },
+      ...(kind === 'effect' && { request: '{"amount":5}', provider_key: 'jobtable-k' }),
+    })
+    const held = async () => {
+      await withJobs(['a', 'failed'], ['s', 'succeeded'])
+      await place.insert(
+        'job_steps',
+        step('charge', 'effect', 'started'),
+        step('mail', 'effect', 'started'),
+        step('made', 'step', 'done'),
+      )
+    }
+    const states = () => sql('SELECT name, state FROM job_steps ORDER BY name')
+
+    test('says what was found, and makes the job pending once nothing is in doubt', async () => {
+      await held()
+      const first = await cli(['resolve', 'a', 'charge', '--done', '{"receipt":1}', ...db])
+      expect([first.code, first.stdout]).toEqual([0, 'a stays failed; in doubt: mail\n'])
+      expect(await cliJson(['resolve', 'a', 'mail', '--not-done', ...db])).toEqual({
+        ...{ id: 'a', effect: 'mail', as: 'not_done', inDoubt: [], pending: true },
+      })
+      expect(await states()).toEqual([
+        ['charge', 'done'],
+        ['made', 'done'],
+        ['mail', 'refused'],
+      ])
+      expect((await statuses())['a']).toBe('pending')
+      const { steps, timeline } = await cliJson<{ steps: object[]; timeline: object[] }>(['show', 'a', ...db])
+      expect(steps[0]).toMatchObject({
+        name: 'charge',
+        kind: 'effect',
+        state: 'done',
+        request: { amount: 5 },
+        value: { receipt: 1 },
+      })
+      expect(timeline).toMatchObject([{}, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'repaired' }])
+      expect((await cli(['show', 'a', ...db])).stdout).toMatch(
+        /\nsteps\nSTEP .*\ncharge +effect +done .*jobtable-k +\{"receipt":1\}\n/,
+      )
+    })
+
+    test('names what is in doubt where it is given something else, and changes nothing', async () => {
+      await held()
+      for (const [args, message] of [
+        [['a', 'made', '--not-done'], /made is a step that is done; in doubt are: charge, mail/],
+        [['s', 'charge', '--done'], /s is succeeded/],
+        [['x', 'charge', '--done'], /no job/],
+      ] as const) {
+        const { code, stderr } = await cli(['resolve', ...args, ...db])
+        expect([code, stderr]).toEqual([1, expect.stringMatching(message)])
+      }
+      for (const args of [
+        ['a', 'charge'],
+        ['a', 'charge', '--done', '1', '--not-done'],
+        ['a', 'charge', '--done', 'no json'],
+      ])
+        expect((await cli(['resolve', ...args, ...db])).code).toBe(2)
+      expect((await states()).map(([, state]) => state)).toEqual(['started', 'done', 'started'])
+    })
+  })
+
   describe('retry', () => {
     const filtered = ['retry', '--type', 'mail', '--error', '429', '--older-than', '1h']
     const old = { error: 'HTTP 429', ageMs: 7_200_000 }
