@@ -60,6 +60,35 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     expect(await (await run('where')).result()).toEqual(first)
   })
 
+  it('its steps are remembered, and not run again', async () => {
+    const { run } = setUp(isolate, { retry: { maxAttempts: 3, backoff: () => 0 } })
+    const job = await run('steps')
+    const { first, again, none } = (await job.result()) as { first: number; again: number; none: boolean }
+    expect([first === process.pid, again, none]).toEqual([isolate === 'thread', 1, true])
+    expect((await job.refresh()).attempts).toBe(2)
+    const same = await run('twice')
+    await expect(same.result()).rejects.toMatchObject({ message: expect.stringContaining('asked for twice') as string })
+  })
+
+  it('its effects are begun in the table before they are called, and held when nobody knows', async () => {
+    const { queue, run } = setUp(isolate)
+    const job = await run('effect', { amount: 5 })
+    const { body, key } = (await job.result()) as { body: object; key: string }
+    expect(await queue.steps(job.id)).toMatchObject([{ state: 'done', request: JSON.stringify(body), key }])
+    const broken = await run('effect', 'break')
+    await expect(broken.result()).rejects.toMatchObject({ code: 'job_failed' })
+    expect((await broken.refresh()).held).toBe(true)
+    expect(await queue.steps(broken.id)).toMatchObject([{ state: 'started' }])
+  })
+
+  it('a transaction is refused, with what to use', async () => {
+    const { run } = setUp(isolate)
+    const job = await run('transaction')
+    await expect(job.result()).rejects.toMatchObject({
+      message: expect.stringContaining('use job.step and job.effect') as string,
+    })
+  })
+
   it('is given its job, and gives back its result', async () => {
     const { run } = setUp(isolate)
     const job = await run('echo', { deep: [1, 'two', null] })

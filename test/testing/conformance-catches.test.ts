@@ -1,6 +1,7 @@
 /** The conformance suite must fail on a wrong store: each variant here breaks one promise of the model. */
 import assert from 'node:assert/strict'
 import { beforeAll, describe, expect, it } from 'vitest'
+import type { StepRow } from '../../src/effects/record.js'
 import type { JobEvent } from '../../src/store.js'
 import type { StoreHarness } from '../../src/testing/index.js'
 import { RULES, type Rules, type StoredJob } from '../../src/testing/model-rules.js'
@@ -268,6 +269,50 @@ const WRONG_CALLS: Record<string, Alter> = {
         outcome.type === 'held' ? { ...outcome, holder: { ...outcome.holder, id: jobs[i]!.id } } : outcome,
       ),
   }),
+  'steps are not fenced': (store) => ({
+    recordStep: async ({ id }, step) => {
+      const [row] = await store.get([id])
+      return store.recordStep({ id, token: row?.claimToken ?? null }, step)
+    },
+  }),
+  'a step is recorded anew': (store) => {
+    const later = new Map<string, string | null>()
+    return {
+      recordStep: async (fence, step) => {
+        const outcome = await store.recordStep(fence, step)
+        if (outcome === 'taken') later.set(`${fence.id} ${step.name}`, step.value)
+        return outcome
+      },
+      steps: async (id) => (await store.steps(id)).map((row) => ({ ...row, value: later.get(`${id} ${row.name}`) ?? row.value })),
+    }
+  },
+  'steps come by their names': (store) => ({
+    steps: async (id) => (await store.steps(id)).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+  }),
+  'a value goes through an object': (store) => ({
+    steps: async (id) =>
+      (await store.steps(id)).map((row) => ({ ...row, value: row.value && JSON.stringify(JSON.parse(row.value)) })),
+  }),
+  'a resolution is not noted': (store) => ({
+    events: async (id) => (await store.events(id)).filter(({ kind }) => kind !== 'resolved'),
+  }),
+  'a resolution answers that all is well': (store) => ({
+    resolveStep: async (...given) => (await store.resolveStep(...given), true),
+  }),
+  'prune leaves the steps': (store) => {
+    const kept = new Map<string, StepRow[]>()
+    return {
+      recordStep: async (fence, step) => {
+        const outcome = await store.recordStep(fence, step)
+        kept.set(fence.id, await store.steps(fence.id))
+        return outcome
+      },
+      steps: async (id) => {
+        const steps = await store.steps(id)
+        return steps.length > 0 ? steps : (kept.get(id) ?? [])
+      },
+    }
+  },
   'retire does nothing': () => ({ retire: async () => {} }),
   'watchers hear nothing': () => ({ watch: () => () => {} }),
   'watchers cannot be ended': (store) => ({ watch: (listener) => (store.watch(listener), () => {}) }),

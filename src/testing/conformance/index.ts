@@ -17,6 +17,7 @@ import { randomTests } from './random.js'
 import { readTests } from './read.js'
 import { reportTests } from './report.js'
 import { settleTests } from './settle.js'
+import { stepTests } from './steps.js'
 import type { StoreHarness, StoreTest, TestGroup } from './suite.js'
 import { watchTests } from './watch.js'
 
@@ -28,6 +29,7 @@ const GROUPS: readonly TestGroup[] = [
   reportTests,
   leaseTests,
   peopleTests,
+  stepTests,
   readTests,
   pruneTests,
   watchTests,

@@ -74,6 +74,26 @@ const acts = {
     }, 20).unref()
     return 'gone'
   },
+  steps: async ({ step, attempt, recorded }) => {
+    const first = await step('pid', () => process.pid)
+    const again = await step('attempt', () => attempt)
+    if (attempt === 1) throw Object.assign(new Error('later'), { status: 503 })
+    return { first, again, none: (await recorded('nothing')) === undefined }
+  },
+  effect: ({ effect, payload }) =>
+    effect('call', {
+      request: payload.value,
+      run: (body, { key }) => {
+        if (body === 'break') throw Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' })
+        return { body, key, pid: process.pid }
+      },
+      onUnknown: 'hold',
+    }),
+  twice: async ({ step }) => {
+    await step('same', () => 1)
+    await step('same', () => 2)
+  },
+  transaction: ({ transaction }) => transaction(() => 1),
   quiet: () => sleep(500),
 }
 

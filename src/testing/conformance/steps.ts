@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import type { NewStep, StepRow } from '../../effects/record.js'
+import type { JobRow } from '../../store.js'
+import { failed, fence, retrying, succeeded, type Bench } from './bench.js'
+import { test, type TestGroup } from './suite.js'
+
+function step(parts: Partial<NewStep> = {}): NewStep {
+  return {
+    name: 'make',
+    kind: 'step',
+    state: 'done',
+    attempt: 1,
+    request: null,
+    key: null,
+    value: '{"b":1,"a":[2.50,"ü🙂"]}',
+    ...parts,
+  }
+}
+
+function effect(parts: Partial<NewStep> = {}): NewStep {
+  return step({ name: 'charge', kind: 'effect', state: 'started', request: '{"b":1,"a":2}', key: 'k-1', value: null, ...parts })
+}
+
+async function recorded(bench: Bench, row: JobRow, ...steps: NewStep[]): Promise<void> {
+  for (const each of steps) assert.equal(await bench.store.recordStep(fence(row), each), 'recorded')
+}
+
+/** A failed job with an effect in doubt. */
+async function held(bench: Bench): Promise<JobRow> {
+  const row = await bench.running()
+  await recorded(bench, row, effect())
+  await bench.settle(row, failed())
+  return bench.row(row.id)
+}
+
+export const stepTests: TestGroup = {
+  name: 'steps',
+  tests: [
+    test('a recorded step comes back to the letter, in the order in which they began', async (bench) => {
+      const row = await bench.running()
+      await recorded(bench, row, step({ name: 'z' }), effect())
+      const began = bench.clock.now()
+      bench.clock.advance(1_000)
+      await recorded(
+        bench,
+        row,
+        step({ name: 'a', kind: 'checkpoint', value: null }),
+        effect({ state: 'done', attempt: 2, value: '7' }),
+      )
+      const ended = bench.clock.now()
+      const expected: StepRow[] = [
+        { ...step({ name: 'z' }), jobId: row.id, startedAt: began, endedAt: began },
+        { ...effect({ state: 'done', attempt: 2, value: '7' }), jobId: row.id, startedAt: began, endedAt: ended },
+        { ...step({ name: 'a', kind: 'checkpoint', value: null }), jobId: row.id, startedAt: ended, endedAt: ended },
+      ]
+      assert.deepEqual(await bench.store.steps(row.id), expected)
+      assert.deepEqual(await bench.store.steps('nobody'), [])
+    }),
+
+    test('names are those of one job, and of any characters', async (bench) => {
+      const [one, other] = [await bench.running(), await bench.running()]
+      const name = "it's ü🙂 \\ % _ $1 ?"
+      await recorded(bench, one, step({ name, value: '1' }))
+      await recorded(bench, other, step({ name, value: '2' }))
+      const values = [...(await bench.store.steps(one.id)), ...(await bench.store.steps(other.id))]
+      assert.deepEqual(
+        values.map((each) => [each.name, each.value]),
+        [
+          [name, '1'],
+          [name, '2'],
+        ],
+      )
+    }),
+
+    test('an effect that was refused begins anew with another request', async (bench) => {
+      const row = await bench.running()
+      await recorded(bench, row, effect(), effect({ state: 'refused' }), effect({ request: '{"other":1}', attempt: 2 }))
+      const [now] = await bench.store.steps(row.id)
+      assert.deepEqual([now!.state, now!.request, now!.attempt, now!.endedAt], ['started', '{"other":1}', 2, null])
+    }),
+
+    test('what is done is never changed, nor a name of another kind', async (bench) => {
+      const row = await bench.running()
+      await recorded(bench, row, step(), effect())
+      for (const wrong of [step({ value: '2' }), step({ kind: 'effect' }), step({ name: 'charge' })])
+        assert.equal(await bench.store.recordStep(fence(row), wrong), 'taken')
+      const rows = await bench.store.steps(row.id)
+      assert.deepEqual(
+        rows.map(({ kind, state, value }) => [kind, state, value]),
+        [
+          ['step', 'done', step().value],
+          ['effect', 'started', null],
+        ],
+      )
+    }),
+
+    test('whoever does not hold the claim records nothing', async (bench) => {
+      const row = await bench.running()
+      for (const token of ['another', null]) assert.equal(await bench.store.recordStep({ id: row.id, token }, step()), 'lost')
+      await bench.settle(row, retrying())
+      assert.equal(await bench.store.recordStep(fence(row), step()), 'lost')
+      await bench.claim({ token: 'next' })
+      assert.equal(await bench.store.recordStep(fence(row), step()), 'lost')
+      assert.deepEqual(await bench.store.steps(row.id), [])
+    }),
+
+    test('steps outlive a repair, and go with their job', async (bench) => {
+      const row = await bench.running()
+      await recorded(bench, row, step())
+      await bench.settle(row, failed())
+      await bench.store.repair([row.id], null)
+      assert.equal((await bench.store.steps(row.id)).length, 1)
+      const [again] = (await bench.claim({ token: 'again' })).jobs
+      await bench.settle(again!, succeeded)
+      const other = await bench.running()
+      await recorded(bench, other, step())
+      bench.clock.advance(1)
+      await bench.store.prune({ succeededMs: 0, failedMs: 0, canceledMs: 0 }, 10)
+      assert.deepEqual(await bench.store.steps(row.id), [])
+      assert.equal((await bench.store.steps(other.id)).length, 1)
+    }),
+
+    test('a person resolves an effect of a failed job, and the timeline says who', async (bench) => {
+      const row = await held(bench)
+      bench.clock.advance(1_000)
+      assert.equal(await bench.store.resolveStep(row.id, { name: 'charge', state: 'done', value: '{"ok":1}' }, 'ann'), true)
+      const [now] = await bench.store.steps(row.id)
+      assert.deepEqual(now, {
+        ...effect({ state: 'done', value: '{"ok":1}' }),
+        jobId: row.id,
+        startedAt: now!.startedAt,
+        endedAt: bench.clock.now(),
+      })
+      const events = await bench.store.events(row.id)
+      assert.deepEqual(
+        events.map(({ kind, at }) => [kind, at]),
+        [['resolved', bench.clock.now()]],
+      )
+      assert.ok(events[0]!.data?.includes('ann'), 'the timeline does not say who')
+      assert.deepEqual(await bench.row(row.id), row)
+    }),
+
+    test('nothing but a started effect of a failed job is resolved', async (bench) => {
+      const running = await bench.running()
+      await recorded(bench, running, effect(), step())
+      const resolve = (id: string, name: string): Promise<boolean> =>
+        bench.store.resolveStep(id, { name, state: 'refused', value: null }, null)
+      assert.equal(await resolve(running.id, 'charge'), false)
+      await bench.settle(running, failed())
+      assert.deepEqual(
+        [await resolve(running.id, 'make'), await resolve(running.id, 'nothing'), await resolve('nobody', 'charge')],
+        [false, false, false],
+      )
+      assert.deepEqual([await resolve(running.id, 'charge'), await resolve(running.id, 'charge')], [true, false])
+      assert.equal((await bench.store.events(running.id)).length, 1)
+    }),
+  ],
+}
