@@ -35,7 +35,7 @@ export async function resolveEffect(store: Store, id: string, resolution: Resolu
   return (await store.steps(id)).filter(inDoubt)
 }
 
-export function inDoubt({ kind, state }: StepRow): boolean {
+function inDoubt({ kind, state }: StepRow): boolean {
   return kind === 'effect' && state === 'started'
 }
 

@@ -55,9 +55,9 @@ export class Life {
     try {
       return await work
     } catch (error) {
-      if (this.#dead) return await new Promise(() => {})
-      throw error
+      if (!this.#dead) throw error
     }
+    return new Promise<T>(() => {})
   }
 
   #comesTo(name: string): boolean {

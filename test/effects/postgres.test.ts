@@ -1,0 +1,144 @@
+/** What only PostgreSQL can do, or get wrong, with transactions of handlers. */
+import pg from 'pg'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { z } from 'zod'
+import { jobtable, type JobContext, type Queue } from '../../src/index.js'
+import { silent } from '../transactions/places.js'
+import { emptyDatabase } from '../support/postgres/database.js'
+
+let url: string
+let pool: pg.Pool
+let queue: Queue
+beforeEach(async () => {
+  url = await emptyDatabase()
+  pool = new pg.Pool({ connectionString: url })
+  queue = jobtable(url, { logger: silent })
+  await queue.open()
+  await pool.query('CREATE TABLE rows (n integer)')
+})
+afterEach(async () => {
+  await queue.close()
+  await pool.end()
+})
+
+const count = async (): Promise<number> => (await pool.query<{ n: number }>('SELECT count(*)::int AS n FROM rows')).rows[0]!.n
+const define = (on: Queue, run: (job: JobContext<unknown>) => unknown) =>
+  on.define('work', {
+    payload: z.unknown(),
+    idempotency: { none: 'a test' },
+    retry: { maxAttempts: 1 },
+    run: run as () => string,
+  })
+
+async function inTransaction<T>(on: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await on.connect()
+  try {
+    await client.query('BEGIN')
+    const answer = await work(client)
+    await client.query('COMMIT')
+    return answer
+  } finally {
+    client.release(true)
+  }
+}
+
+it('a transaction whose completion failed cannot be committed, whatever is made of the error', async () => {
+  const told: unknown[] = []
+  const type = define(queue, async (job) => {
+    await pool.query(`UPDATE jobs SET claim_token = 'another'`)
+    await inTransaction(pool, async (client) => {
+      await client.query('INSERT INTO rows (n) VALUES (1)')
+      await job.complete(client).catch((error: unknown) => told.push(error))
+    })
+    await pool.query(`UPDATE jobs SET status = 'canceled', claim_token = NULL, locked_by = NULL, finished_at = now()`)
+  })
+  await type.enqueue(null)
+  await queue.drain()
+  expect(told).toMatchObject([{ code: 'lease_lost' }])
+  expect(await count()).toBe(0)
+})
+
+it('a transaction of another database is refused, and says so', async () => {
+  const elsewhere = new pg.Pool({ connectionString: await emptyDatabase() })
+  const other = jobtable('', {
+    store: (await import('../../src/stores/postgres/index.js')).postgresStore({ connection: elsewhere }),
+  })
+  await other.open()
+  const told: unknown[] = []
+  const type = define(queue, async (job) => {
+    await inTransaction(elsewhere, (client) => job.checkpoint(client, 'rows')).catch((error: unknown) => told.push(error))
+    return 'done'
+  })
+  const { job } = await type.enqueue(null)
+  await queue.drain()
+  expect(told).toMatchObject([{ code: 'config_invalid', message: expect.stringContaining('another database') as string }])
+  expect(await job.result()).toBe('done')
+  await other.close()
+  await elsewhere.end()
+})
+
+it('the claim that ended with its completion is not taken for a lost one while the handler goes on', async () => {
+  const seen: unknown[] = []
+  const type = define(queue, async (job) => {
+    await inTransaction(pool, (client) => job.complete(client, 'whole'))
+    // What a heartbeat of a worker does when it misses a claim.
+    ;(job as unknown as { leaseLost(): void }).leaseLost()
+    await queue.get(job.id)
+    await new Promise((resolve) => setImmediate(resolve))
+    await queue.get(job.id)
+    seen.push(job.signal.aborted)
+  })
+  const { job } = await type.enqueue(null)
+  const worker = queue.work()
+  const ended = new Promise((resolve) => worker.on('succeeded', resolve))
+  worker.on('lease_lost', () => seen.push('lease_lost'))
+  await ended
+  await worker.stop()
+  expect(seen).toEqual([false])
+  expect(await job.result()).toBe('whole')
+})
+
+it('job.transaction says when the error of a statement was swallowed, for nothing was committed', async () => {
+  const type = define(queue, ({ transaction }) =>
+    transaction('rows', async (tx) => {
+      await tx.query('INSERT INTO rows (n) VALUES (1)')
+      await tx.query('no statement').catch(() => {})
+    }),
+  )
+  const { job } = await type.enqueue(null)
+  await queue.drain()
+  expect((await job.refresh()).status).toBe('failed')
+  expect([await count(), await queue.steps(job.id)]).toEqual([0, []])
+})
+
+it('job.transaction takes half of the pool, and the others wait', async () => {
+  const small = new pg.Pool({ connectionString: url, max: 4 })
+  const own = jobtable(small, { logger: silent })
+  let open = 0
+  let most = 0
+  const type = define(own, ({ transaction, id }) =>
+    transaction(async (tx) => {
+      most = Math.max(most, ++open)
+      await tx.query('INSERT INTO rows (n) VALUES (1)')
+      // The store has connections left for itself.
+      expect((await own.get(id))!.status).toBe('running')
+      open--
+    }),
+  )
+  await type.enqueueMany(Array.from({ length: 8 }, () => null))
+  expect(await own.drain({ concurrency: 8 })).toMatchObject({ succeeded: 8 })
+  expect([most, await count()]).toEqual([2, 8])
+  await own.close()
+  await small.end()
+})
+
+it('job.transaction needs a second connection, and says so', async () => {
+  const single = new pg.Pool({ connectionString: url, max: 1 })
+  const own = jobtable(single, { logger: silent })
+  const type = define(own, ({ transaction }) => transaction(async () => {}))
+  const { job } = await type.enqueue(null)
+  await own.drain()
+  expect((await job.refresh()).lastError).toMatch(/pool of at least 2.*job\.complete/)
+  await own.close()
+  await single.end()
+})
