@@ -23,13 +23,15 @@ export function report({ suite, facts, results, rows, comparisons, reps }) {
     ...notes,
     '',
   ]
+  // Where every figure has a bound of its own, nothing is divided.
+  const ratios = rows.some(({ ratio }) => ratio !== false)
   const header = [
     '',
-    ...comparisons.flatMap(({ ours, peers }) => [ours, ...peers.flatMap((peer) => [peer, 'ratio'])]),
+    ...comparisons.flatMap(({ ours, peers }) => [ours, ...peers.flatMap((peer) => (ratios ? [peer, 'ratio'] : [peer]))]),
     'asked for',
     ...comparisons.map(({ title }) => title),
   ]
-  const body = rows.map((row) => line(row, results, comparisons)).filter(Boolean)
+  const body = rows.map((row) => line(row, results, comparisons, ratios)).filter(Boolean)
   const shown = Object.entries(settings).filter(([name]) => results.some(({ target }) => target === name))
   const footer = shown.length > 0 ? ['', ...shown.map(([name, text]) => `${name}: ${text}`)] : []
   return [...lines, ...table([header, ...body]), ...footer].join('\n')
@@ -44,12 +46,12 @@ export function judge({ results, rows, comparisons }) {
 /** The median of one target's figure over the repetitions. */
 export const typical = (results, target, figure) => median([...byRep(results, target, figure).values()])
 
-function line(row, results, comparisons) {
+function line(row, results, comparisons, ratios) {
   const cells = comparisons.flatMap(({ ours, peers }) => [
     show(typical(results, ours, row.figure), row.unit, row.most),
     ...peers.flatMap((peer) => [
       show(typical(results, peer, row.figure), row.unit, row.most),
-      row.ratio === false ? '' : show(ratio(row, { ours, peer }, results), 'times'),
+      ...(ratios ? [row.ratio === false ? '' : show(ratio(row, { ours, peer }, results), 'times')] : []),
     ]),
   ])
   if (cells.every((cell) => cell === '')) return undefined

@@ -34,6 +34,8 @@ type Happened =
   | { what: 'lease_lost'; id: string }
   /** A producer was told that its job is stored; `key` names its type and key where it has one. */
   | { what: 'acknowledged'; id: string; key?: string }
+  /** A producer's call was rejected: what it was for may be stored, and may not. */
+  | { what: 'refused'; error: string }
   /** The transaction of an effect was committed, as far as the handler was told. */
   | { what: 'effect'; effect: string; id: string }
   /** This process is about to be killed. */

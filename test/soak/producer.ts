@@ -9,6 +9,8 @@ import type { SoakTypes, Work } from './types.js'
 /** So many keys are in use for so long. */
 const KEYS = 100
 const KEYS_FOR_MS = 5_000
+/** After a call that was rejected. Milliseconds. */
+const PAUSE_MS = 200
 
 export interface ProducerEnv {
   product: Product
@@ -20,7 +22,7 @@ export interface ProducerEnv {
   leaseMs: number
 }
 
-/** Enqueues in every way there is. What rejects has perhaps been stored, and perhaps not: nobody is told, so nothing is claimed of it. */
+/** Enqueues in every way there is. */
 export class Producer {
   readonly #types: SoakTypes
   readonly #env: ProducerEnv
@@ -38,8 +40,9 @@ export class Producer {
     const ways = [() => this.#one(), () => this.#many(), () => this.#together(), () => this.#order(), () => this.#order()]
     try {
       return await this.#dice.pick(ways)()
-    } catch {
-      await sleep(200)
+    } catch (error) {
+      this.#env.ledger.write({ what: 'refused', error: nameOf(error) })
+      await sleep(PAUSE_MS)
       return 0
     }
   }
@@ -95,4 +98,10 @@ export class Producer {
   #acknowledge({ job }: EnqueueResult<unknown>, key?: string): void {
     this.#env.ledger.write({ what: 'acknowledged', id: job.id, ...(key !== undefined && { key }) })
   }
+}
+
+/** In ASCII: what a database says may be in any language. */
+function nameOf(error: unknown): string {
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
+  return error instanceof Error ? error.message.replaceAll(/[^\x20-\x7e]/g, '?') : 'unknown'
 }
