@@ -1,6 +1,6 @@
 /** What a producer of the soak enqueues. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EnqueueResult } from '../../src/index.js'
+import type { EnqueueResult, Job } from '../../src/index.js'
 import type { Dice } from './dice.js'
 import type { LedgerWriter, Moment } from './ledger.js'
 import type { Product } from './product.js'
@@ -11,6 +11,8 @@ const KEYS = 100
 const KEYS_FOR_MS = 5_000
 /** After a call that was rejected. Milliseconds. */
 const PAUSE_MS = 200
+/** One of so many of the newest jobs is canceled. */
+const CANCELABLE = 20
 
 export interface ProducerEnv {
   product: Product
@@ -22,11 +24,12 @@ export interface ProducerEnv {
   leaseMs: number
 }
 
-/** Enqueues in every way there is. */
+/** Enqueues in every way there is, and changes its mind. */
 export class Producer {
   readonly #types: SoakTypes
   readonly #env: ProducerEnv
   readonly #dice: Dice
+  readonly #newest: Job[] = []
   #made = 0
 
   constructor(types: SoakTypes, env: ProducerEnv) {
@@ -37,9 +40,8 @@ export class Producer {
 
   /** Answers with how many jobs it has asked for. */
   async next(): Promise<number> {
-    const ways = [() => this.#one(), () => this.#many(), () => this.#together(), () => this.#order(), () => this.#order()]
     try {
-      return await this.#dice.pick(ways)()
+      return await this.#dice.pick([this.#one, this.#many, this.#together, this.#order, this.#order, this.#cancel]).call(this)
     } catch (error) {
       this.#env.ledger.write({ what: 'refused', error: nameOf(error) })
       await sleep(PAUSE_MS)
@@ -55,6 +57,8 @@ export class Producer {
   async #many(): Promise<number> {
     const answers = await this.#types.plain.enqueueMany(Array.from({ length: this.#dice.between(2, 10) }, () => this.#work()))
     for (const answer of answers) this.#acknowledge(answer)
+    this.#newest.splice(0, this.#newest.length - CANCELABLE)
+    this.#newest.push(...answers.map(({ job }) => job))
     return answers.length
   }
 
@@ -84,6 +88,15 @@ export class Producer {
     })
     this.#env.moment('order committed')
     this.#acknowledge(answer, `order ${order.name}`)
+    return 1
+  }
+
+  /** Be it waiting, running or over. */
+  async #cancel(): Promise<number> {
+    const [job] = this.#newest.splice(this.#dice.between(0, this.#newest.length - 1), 1)
+    await job?.cancel().catch((error: unknown) => {
+      if (nameOf(error) !== 'status_final') throw error
+    })
     return 1
   }
 
