@@ -12,8 +12,8 @@ export interface BreakEnv {
   leaseMs: number
   /** Locks a SQLite file from another process, until the answer is called: in order, or by killing that process. */
   lock(): Promise<(end: 'stop' | 'kill') => Promise<void>>
-  /** Writes down what was broken; resolves when it is mended. */
-  broken(how: BreakKind, work: () => Promise<unknown>): Promise<void>
+  /** Writes down what was broken, for everybody or for whoever goes this way; resolves when it is mended. */
+  broken(how: BreakKind, work: () => Promise<unknown>, way?: number): Promise<void>
 }
 
 export interface SoakDatabase {
@@ -53,6 +53,10 @@ export async function postgresDatabase(ways: number): Promise<SoakDatabase> {
     await Promise.all(proxies.map((proxy) => proxy.remove()))
     await server.remove()
   }
+  const onOneWay = ({ dice, broken }: BreakEnv, how: BreakKind, work: (proxy: TcpProxy) => Promise<void>): Promise<void> => {
+    const way = dice.between(0, ways - 1)
+    return broken(how, () => work(proxies[way]!), way)
+  }
   try {
     for (let way = 0; way < ways; way++) proxies.push(await TcpProxy.create(server.port))
   } catch (error) {
@@ -66,14 +70,13 @@ export async function postgresDatabase(ways: number): Promise<SoakDatabase> {
       ({ broken }) => broken('restarted', () => server.restart('fast')),
       ({ broken }) => broken('crashed', () => server.restart('immediate')),
       (env) =>
-        env.broken('stalled', async () => {
-          const proxy = env.dice.pick(proxies)
+        onOneWay(env, 'stalled', async (proxy) => {
           proxy.stall()
           await sleep(beyond(env)) // The length of the stall is the case.
           proxy.resume()
         }),
-      ({ broken, dice }) => broken('cut', async () => dice.pick(proxies).cut()),
-      ({ broken, dice }) => broken('stranded', async () => dice.pick(proxies).strand()),
+      (env) => onOneWay(env, 'cut', async (proxy) => proxy.cut()),
+      (env) => onOneWay(env, 'stranded', async (proxy) => proxy.strand()),
     ],
     remove,
   }

@@ -31,7 +31,7 @@ type Happened =
   /** A worker was told that its settlement is written. */
   | { what: 'settled'; id: string; status: FinalStatus }
   /** A worker has noticed that the job is no longer its own. */
-  | { what: 'lease_lost'; id: string }
+  | { what: 'lease_lost'; id: string; lease: 'short' | 'default' }
   /** A producer was told that its job is stored; `key` names its type and key where it has one. */
   | { what: 'acknowledged'; id: string; key?: string }
   /** A producer's call was rejected: what it was for may be stored, and may not. */
@@ -40,8 +40,8 @@ type Happened =
   | { what: 'effect'; effect: string; id: string }
   /** This process is about to be killed. */
   | { what: 'killed'; moment: Moment }
-  /** Something was broken until now. A `pid` of 0 means everybody. */
-  | { what: 'broken'; how: BreakKind; from: number }
+  /** Something was broken until now, for the processes of these ids; for everybody where there are none. */
+  | { what: 'broken'; how: BreakKind; from: number; pids: readonly number[] }
 
 export type Line = Happened & { pid: number; at: number }
 

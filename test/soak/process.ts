@@ -37,10 +37,11 @@ async function work({ url, options }: Brief & { role: 'worker' }): Promise<void>
   const types = defineTypes(queue)
   handleTypes(types, { ledger, product, moment })
   const worker = queue.work(options)
+  const lease = options.lease === undefined ? 'default' : 'short'
   for (const status of ['succeeded', 'failed', 'canceled'] as const) {
     worker.on(status, ({ id }) => ledger.write({ what: 'settled', id, status }))
   }
-  worker.on('lease_lost', ({ id }) => ledger.write({ what: 'lease_lost', id }))
+  worker.on('lease_lost', ({ id }) => ledger.write({ what: 'lease_lost', id, lease }))
   onOrders(async () => {
     await worker.stop({ timeout: '2s' })
     await queue.close()

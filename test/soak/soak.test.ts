@@ -11,7 +11,7 @@ it('a line of the ledger that a kill has cut off spoils no other, and is counted
   onTestFinished(remove)
   const path = join(folder, 'ledger.jsonl')
   const [writer, reader] = [new LedgerWriter(path), new LedgerReader(path)]
-  writer.write({ what: 'lease_lost', id: 'a' })
+  writer.write({ what: 'lease_lost', id: 'a', lease: 'short' })
   appendFileSync(path, '\n{"what":"started","id":"cut off')
   expect(reader.read().map(({ what }) => what)).toEqual(['lease_lost'])
   writer.write({ what: 'settled', id: 'b', status: 'succeeded' }, 7)

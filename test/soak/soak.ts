@@ -136,13 +136,18 @@ class Soak {
     })
   }
 
+  /** By the way that each takes to the database. */
+  get #slots(): readonly Slot[] {
+    return [...this.#workers, ...this.#producers]
+  }
+
   async run(): Promise<SoakResult> {
     const { url } = this.#database
     const queue = jobtable(url)
     await queue.open()
     await queue.close()
     await makeTables(url)
-    await Promise.all([...this.#workers, ...this.#producers].map((slot) => slot.fill()))
+    await Promise.all(this.#slots.map((slot) => slot.fill()))
 
     const began = performance.now()
     const telling = setInterval(() => this.#options.say(this.#progress(performance.now() - began)), TOLD_EVERY_MS)
@@ -194,12 +199,12 @@ class Soak {
   async #freeze(): Promise<void> {
     const slot = await this.#freeSlot(this.#workers)
     const ms = LEASE_MS * (1.2 + this.#dice.next())
-    this.#begin(slot.during((process) => this.#broken('frozen', () => process.freeze(ms), process.pid)))
+    this.#begin(slot.during((process) => this.#broken('frozen', () => process.freeze(ms), this.#slots.indexOf(slot))))
   }
 
   async #deploy(): Promise<void> {
     const slot = await this.#freeSlot(this.#workers)
-    this.#begin(slot.during((process) => this.#broken('deployed', () => process.stop(), process.pid)))
+    this.#begin(slot.during((process) => this.#broken('deployed', () => process.stop(), this.#slots.indexOf(slot))))
   }
 
   async #break(card: SoakDatabase['breaks'][number]): Promise<void> {
@@ -207,7 +212,7 @@ class Soak {
       dice: this.#dice,
       leaseMs: LEASE_MS,
       lock: () => this.#lock(),
-      broken: (how, work) => this.#broken(how, work),
+      broken: (how, work, way) => this.#broken(how, work, way),
     }
     this.#mended = this.#mended.then(() => card(env))
     this.#begin(this.#mended)
@@ -223,10 +228,12 @@ class Soak {
     }
   }
 
-  async #broken(how: BreakKind, work: () => Promise<unknown>, pid = 0): Promise<void> {
-    const from = Date.now()
+  async #broken(how: BreakKind, work: () => Promise<unknown>, way?: number): Promise<void> {
+    const whose = (): number[] => (way === undefined ? [] : [this.#slots[way]!.process!.pid])
+    const [from, before] = [Date.now(), whose()]
     await work()
-    this.#ledger.write({ what: 'broken', how, from }, pid)
+    // Another process may have come into this place meanwhile.
+    this.#ledger.write({ what: 'broken', how, from, pids: [...before, ...whose()] })
   }
 
   async #lock(): Promise<(end: 'stop' | 'kill') => Promise<void>> {

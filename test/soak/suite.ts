@@ -117,15 +117,21 @@ function describeRun(store: 'sqlite' | 'postgres', breaks: readonly BreakKind[])
       })
     })
 
-    it('when a job runs again and nothing was broken', () => {
+    it('when a job runs again and nothing was broken before, nor a short lease lost', () => {
       const { id, finishedAt } = aJob('receipt')
-      const first: Line = { what: 'started', id, type: 'receipt', attempt: 1, pid: 1, at: finishedAt! - 2 }
-      const verdict = broken((facts) => {
-        facts.lines = facts.lines.filter((line) => line.what !== 'broken')
-        facts.lines.push(first, { ...first, attempt: 2, pid: 2, at: finishedAt! - 1 })
-      })
-      expect(verdict.unexplained).toContain(id)
-      expect(verdict.ok).toBe(false)
+      const runsOf = (pid: number, at: number): Line => ({ what: 'started', id, type: 'receipt', attempt: pid, pid, at })
+      const twice = (...more: Line[]): Verdict =>
+        broken((facts) => {
+          facts.lines = facts.lines.filter((line) => line.what !== 'broken' && !(line.what === 'started' && line.id === id))
+          facts.lines.push(runsOf(1, finishedAt! - 2), runsOf(2, finishedAt! - 1), ...more)
+        })
+      const lost = (lease: 'short' | 'default'): Line => ({ what: 'lease_lost', id, lease, pid: 1, at: finishedAt! })
+      expect(twice()).toMatchObject({ unexplained: expect.arrayContaining([id]) as string[], ok: false })
+      expect(twice(lost('default')).unexplained).toContain(id)
+      expect(twice(lost('short')).unexplained).not.toContain(id)
+      const killed = (at: number): Line => ({ what: 'killed', moment: 'anywhere', pid: 1, at })
+      expect(twice(killed(finishedAt!)).unexplained).toContain(id)
+      expect(twice(killed(finishedAt! - 2)).unexplained).not.toContain(id)
     })
   })
 }

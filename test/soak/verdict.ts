@@ -7,7 +7,8 @@
  * - stranded: a job that has not ended though everything was mended and there was time
  * - effects off by: by how many rows the transactional effects differ from one for each job; orders and their jobs that do not pair
  * - keys doubled: a key with more than one job
- * - unexplained: a job that was started again though its earlier run was neither over nor met by anything that was broken
+ * - unexplained: a job that was started again though its earlier run had not thrown, and was met by nothing: no kill, no break, no short
+ *   lease that ran out
  *
  * The recovery time of a job is from the kill of the worker that ran it to its next start.
  */
@@ -88,10 +89,10 @@ function finishedTwice(
   const ended = countBy(ends)
   const told = countBy(lines.flatMap((line) => (line.what === 'settled' ? [line.id] : [])))
   const otherwise = lines.filter((line) => line.what === 'settled' && jobs.get(line.id)?.status !== line.status)
-  const thaws = lines.filter((line) => line.what === 'broken' && line.how === 'frozen')
+  const thaws = lines.filter((line) => line.what === 'broken').filter(({ how }) => how === 'frozen')
   // A start that a freeze cuts in two, between the look at the lease and the handler, is no fault: docs/guarantees.md says so.
   const cutInTwo = (start: Started): boolean =>
-    thaws.some(({ pid, at }) => pid === start.pid && Math.abs(at - start.at) < THAW_MS)
+    thaws.some(({ pids, at }) => pids.includes(start.pid) && Math.abs(at - start.at) < THAW_MS)
   const again = [...runs].filter(([id, starts]) => {
     const finishedAt = jobs.get(id)?.finishedAt ?? null
     // The start is known to the millisecond only.
@@ -163,14 +164,17 @@ function runsByJob(lines: readonly Line[]): Map<string, Started[]> {
 
 function unexplained(lines: readonly Line[], runs: ReadonlyMap<string, Started[]>): string[] {
   const threw = new Set(lines.flatMap((line) => (line.what === 'ended' && line.how === 'threw' ? [runKey(line)] : [])))
-  const lostBy = new Set(lines.flatMap((line) => (line.what === 'lease_lost' ? [`${line.id} ${line.pid}`] : [])))
-  const killed = new Set(lines.flatMap((line) => (line.what === 'killed' ? [line.pid] : [])))
+  // A short lease may run out by itself where the machine is busy; the default one outlives all that is done here.
+  const lostBy = new Set(
+    lines.flatMap((line) => (line.what === 'lease_lost' && line.lease === 'short' ? [`${line.id} ${line.pid}`] : [])),
+  )
+  const killed = killedAt(lines)
   const breaks = lines.filter((line) => line.what === 'broken')
   const explained = (run: Started, next: Started): boolean =>
     threw.has(runKey(run)) ||
-    killed.has(run.pid) ||
+    (killed.get(run.pid) ?? Infinity) <= next.at ||
     lostBy.has(`${run.id} ${run.pid}`) ||
-    breaks.some(({ pid, from, at }) => (pid === 0 || pid === run.pid) && from <= next.at && at >= run.at)
+    breaks.some(({ pids, from, at }) => (pids.length === 0 || pids.includes(run.pid)) && from <= next.at && at >= run.at)
   return [...runs].filter(([, those]) => those.slice(1).some((next, i) => !explained(those[i]!, next))).map(([id]) => id)
 }
 
@@ -179,13 +183,13 @@ function recoveries(
   runs: ReadonlyMap<string, Started[]>,
 ): { recovery: Recoveries; recoveryInBreaks: Recoveries } {
   const ended = new Set(lines.flatMap((line) => (line.what === 'ended' ? [runKey(line)] : [])))
-  const killedAt = new Map(lines.flatMap((line) => (line.what === 'killed' ? [[line.pid, line.at] as const] : [])))
+  const killed = killedAt(lines)
   // Who is deployed holds up nobody.
-  const breaks = lines.filter((line) => line.what === 'broken' && line.how !== 'deployed') as (Line & { what: 'broken' })[]
+  const breaks = lines.filter((line) => line.what === 'broken').filter(({ how }) => how !== 'deployed')
   const [alone, inBreaks]: [number[], number[]] = [[], []]
   for (const those of runs.values()) {
     those.forEach((run, i) => {
-      const at = killedAt.get(run.pid)
+      const at = killed.get(run.pid)
       const next = those.slice(i + 1).find((later) => later.pid !== run.pid && at !== undefined && later.at >= at)
       // A run that was over when its worker was killed, or whose job somebody else ran already, had nothing to be recovered.
       if (at === undefined || !next || ended.has(runKey(run)) || those[i + 1] !== next) return
@@ -195,6 +199,11 @@ function recoveries(
     })
   }
   return { recovery: spread(alone), recoveryInBreaks: spread(inBreaks) }
+}
+
+/** When each process was killed that was. */
+function killedAt(lines: readonly Line[]): Map<number, number> {
+  return new Map(lines.flatMap((line) => (line.what === 'killed' ? [[line.pid, line.at] as const] : [])))
 }
 
 const runKey = ({ id, pid, attempt }: { id: string; pid: number; attempt: number }): string => `${id} ${pid} ${attempt}`
