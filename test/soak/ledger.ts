@@ -26,8 +26,8 @@ export type BreakKind =
 type Happened =
   /** A handler begins. */
   | { what: 'started'; id: string; type: string; attempt: number }
-  /** A handler is over. */
-  | { what: 'ended'; id: string; attempt: number; how: 'returned' | 'threw' }
+  /** A handler is over; `lost`: it threw after it was told that its job is no longer its own. */
+  | { what: 'ended'; id: string; attempt: number; how: 'returned' | 'threw' | 'lost' }
   /** A worker was told that its settlement is written. */
   | { what: 'settled'; id: string; status: FinalStatus }
   /** A worker has noticed that the job is no longer its own. */

@@ -1,7 +1,7 @@
 /** The job types of the soak, and what their handlers do. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { PermanentError, TransientError, type JobContext, type JobType, type Queue } from '../../src/index.js'
+import { JobAborted, PermanentError, TransientError, type JobContext, type JobType, type Queue } from '../../src/index.js'
 import { EFFECTS, type EffectEnv } from './effects.js'
 import type { LedgerWriter, Moment } from './ledger.js'
 import type { Product } from './product.js'
@@ -61,7 +61,7 @@ export function handleTypes(types: SoakTypes, { ledger, product, moment }: Handl
         ledger.write({ what: 'effect', effect: effect.name, id })
       }
     } catch (error) {
-      ledger.write({ what: 'ended', id, attempt, how: 'threw' })
+      ledger.write({ what: 'ended', id, attempt, how: isLost(job.signal) ? 'lost' : 'threw' })
       throw error
     }
     ledger.write({ what: 'ended', id, attempt, how: 'returned' })
@@ -77,4 +77,9 @@ async function perform({ payload: { ms, end, block }, attempt, signal }: JobCont
   else if (ms > 0) await sleep(ms, undefined, { signal })
   if (end === 'fail') throw new PermanentError('this job was made to fail')
   if (end === 'stumble' && attempt === 1) throw new TransientError('this job was made to stumble')
+}
+
+/** Its job is somebody else's by now. */
+function isLost({ reason }: AbortSignal): boolean {
+  return reason instanceof JobAborted && reason.reason === 'lease_lost'
 }
