@@ -124,6 +124,9 @@ export class Attempt implements JobContext<unknown>, Reporter {
     let outcome: Outcome
     try {
       this.payload = await this.#readPayload()
+      // A schema may take its time, and what was told to stop meanwhile need not start.
+      if (this.#ended) return
+      if (this.#aborted) throw this.#aborted
       // The last look before the effect: the process may have been stalled since the claim was made.
       if (!this.#env.lease.holds(this.row)) return this.#close({ type: 'handed_back' })
       const returned = await this.preparedType.handler!(this)
