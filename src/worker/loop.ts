@@ -113,6 +113,11 @@ export class ClaimLoop {
     this.#schedule()
   }
 
+  /** Whether a claim may be held of which nobody here knows. */
+  get doubts(): boolean {
+    return this.#unanswered.size > 0
+  }
+
   /** Those of the claims whose answer was lost: nobody here knows of them. */
   unanswered<Claim extends { token: string }>(claims: readonly Claim[]): Claim[] {
     return claims.filter(({ token }) => this.#unanswered.has(token))

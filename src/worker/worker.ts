@@ -75,6 +75,7 @@ export class Worker {
   readonly #outOfPatience = signal()
   readonly #stopEnded = signal()
   readonly #starting: Promise<Parts | undefined>
+  readonly #unextended = (error: unknown): void => this.#failed(error, 'the lease could not be extended')
   #parts: Parts | undefined
   #stopping: Promise<void> | undefined
   #turn = 0
@@ -216,11 +217,12 @@ export class Worker {
     const unwatch = store.watch((change) => this.#changed(change))
     this.#parts = { lease, heart, loop, reports, unwatch, attemptEnv }
     // A beat that failed is made again soon: the next one in turn may come too late.
-    this.#every(this.#options.leaseMs / 3, 'the lease could not be extended', () => lease.beat(), this.#options.leaseMs / 15)
+    const { leaseMs } = this.#options
+    this.#timers.every(leaseMs / 3, () => lease.beat(), this.#unextended, leaseMs / 15)
     startUpkeep({
       ...this.#env,
       store,
-      leaseMs: this.#options.leaseMs,
+      leaseMs,
       timers: this.#timers,
       stopping: () => this.#stopping !== undefined,
       settled: (claim) => this.#listeners.settled(claim),
@@ -228,10 +230,6 @@ export class Worker {
     })
     loop.wake()
     return this.#parts
-  }
-
-  #every(ms: number, problem: string, pass: () => Promise<void> | void, againMs = ms): void {
-    this.#timers.every(ms, pass, (error) => this.#failed(error, problem), againMs)
   }
 
   #run(row: JobRow): void {
@@ -342,7 +340,9 @@ export class Worker {
     for (const attempt of this.#attempts) attempt.abort('shutdown')
     await Promise.race([this.#emptied(), this.#timers.sleep(SHUTDOWN_GRACE_MS)])
     for (const attempt of [...this.#attempts.values()]) attempt.cutOff()
-    await Promise.race([reports.flush().then(() => loop.idle()), this.#tooLong()])
+    // What is held without this worker's knowing of it comes to light with a heartbeat.
+    const known = reports.flush().then(() => (loop.doubts ? lease.beat().catch(this.#unextended) : undefined))
+    await Promise.race([known.then(() => loop.idle()), this.#tooLong()])
     if (loop.unsettled > 0) {
       this.#env.logger.error(
         { jobs: loop.unsettled },

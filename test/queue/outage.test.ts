@@ -222,6 +222,25 @@ describe('closing', () => {
     expect(errors.some((message) => message.includes('stopped before the database took its last settlements'))).toBe(true)
     expect(timers()).toBeLessThanOrEqual(before)
   })
+  it('hands back what was claimed by a claim whose answer was lost', async () => {
+    let lost = false
+    const type = open((store) => ({
+      async claim(request, settlements) {
+        const answer = await store.claim(request, settlements)
+        if (answer.jobs.length === 0 || lost) return answer
+        lost = true
+        return away()
+      },
+    })).define('type', { ...anything, retry: { maxAttempts: 1 }, run: () => 'done' })
+    const { job } = await type.enqueue('once')
+    const worker = queue.work()
+    await new Promise((resolve) => worker.on('error', resolve))
+    await worker.stop()
+    expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 0, history: [] })
+    await queue.drain()
+    expect(await job.result()).toBe('done')
+  })
+
   it('signs the worker off for good, whatever its heartbeats do', async () => {
     const store = sqliteStore({ path: ':memory:' })
     const beaten = gate()
