@@ -130,6 +130,11 @@ export class Actors {
         stopTimeout: `${plan.stopTimeoutMs}ms`,
         queues: sweeper ? ['nothing'] : ['default', 'slow'],
       })
+      // One that could not start for good says so to the logger, which is listened to.
+      void process.worker.ready().then(
+        () => (process.host.upSince = time.now),
+        () => {},
+      )
     })
   }
 
@@ -145,7 +150,11 @@ export class Actors {
   }
 
   #startAgain(slot: number): void {
-    if (!this.#ending) this.#start(slot)
+    if (this.#ending) return
+    this.#start(slot)
+    const { healthy, random, time } = this.#world
+    // A stop may come at any moment, one at which the process has not come up yet included.
+    if (!healthy && random.chance(0.15)) time.after(random.between(0, 1_000), null, () => this.#stopAndStart(slot))
   }
 
   #resume(host: Host): void {
@@ -331,7 +340,7 @@ export class Actors {
   #stopAndStart(slot: number): void {
     const process = this.#slots[slot]!
     const { host } = process
-    if (!host.alive || host.stopping) return
+    if (!host.alive || host.stopping || this.#world.healthy) return
     const { random, coverage, time } = this.#world
     const abandon = random.chance(0.2)
     coverage.count(abandon ? 'fault: abandoning stop' : 'fault: stop')

@@ -123,6 +123,7 @@ export class Database {
           : fate === 'slow' && !slowBack
             ? deadlineMs
             : random.between(0.1, 4)
+      if (fate === 'late') host.lateUntil = Math.max(host.lateUntil, time.now + travelMs)
       const bringsWork = method === 'insert' || method === 'repair' ? 1 : 0
       this.#bringingWork += bringsWork
       time.after(travelMs, null, () => {

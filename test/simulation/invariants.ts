@@ -359,17 +359,20 @@ export class Invariants {
     }
   }
 
-  /** A handler starts. Where clocks can be trusted, its claim is in force at that moment. */
+  /** A handler starts. Where clocks can be trusted, its claim is in force at that moment, and no other. */
   started(run: Run): void {
     const { ledger, coverage, plan } = this.#world
     const { attempt, host } = run
     for (const other of ledger.runs) {
       if (other === run || other.attempt.id !== attempt.id || other.end !== 'running' || !other.host.alive) continue
       coverage.count('claim: two handlers at once, one of them stale')
-      if (this.isLive(this.row(attempt.id), other.attempt.token))
+      if (!plan.clocks && this.isLive(this.row(attempt.id), other.attempt.token))
         this.#fail('one live holder', `${attempt.id} was started by ${host.name} while ${other.host.name} held it`)
     }
     this.#promptness.times(run)
+    const atOnce = ledger.runs.filter((other) => other.host === host && other.end === 'running' && !other.attempt.ended).length
+    if (atOnce > plan.concurrency)
+      this.#fail('slots are kept', `${host.name} runs ${atOnce} jobs at once, and may run ${plan.concurrency}`)
     // Of a slow type the attempt may have begun before.
     if (host.toldToStop && attempt.type !== SLOW_TYPE)
       this.#fail('a stop starts nothing', `${attempt.id} was started by ${host.name}`)
@@ -385,7 +388,7 @@ export class Invariants {
   /** A process has been told to stop at that moment, and has stopped. */
   stopped(host: Host, toldAt: number): void {
     const [left] = this.#claimsOf(host)
-    if (left && host.troubledAt < toldAt)
+    if (left && host.troubledAt < toldAt && host.lateUntil < toldAt)
       this.#fail('a stop hands back', `${left.id} is still held by ${host.name}, which has stopped`)
   }
 

@@ -96,7 +96,8 @@ export class Promptness {
     const { time } = this.#world
     const since = time.now
     time.after(withinMs, null, () => {
-      const wasWell = (host: Host): boolean => host.alive && !host.stopping && !host.frozen && host.troubledAt < since
+      const wasWell = (host: Host): boolean =>
+        host.alive && !host.stopping && !host.frozen && Math.max(host.upSince, host.troubledAt) < since
       const witness = [...this.#hosts.values()].find((host) => wasWell(host) && couldSee(host))
       const left = claims.find(({ id, claimToken }) => this.#isHeld(id, claimToken))
       if (!witness || !left) return

@@ -3,7 +3,7 @@ import type { JobRow } from '../../src/store.js'
 import type { HistoryEntry } from '../../src/transition.js'
 import { CUT_OFF_GRACE_MS } from '../../src/worker/attempt.js'
 import type { Run } from './ledger.js'
-import type { Plan } from './plan.js'
+import { SLOW_TYPE, type Plan } from './plan.js'
 import type { Host } from './virtual-time.js'
 
 interface Facts {
@@ -45,12 +45,16 @@ function afterLoss({ before, after, limit }: Facts): Problem | undefined {
   return undefined
 }
 
-/** The claim goes back as if it had not been made. */
-function afterNothing({ before, after }: Facts): Problem | undefined {
+/** The claim goes back as if it had not been made, unless the time of the attempt was over before its payload had been checked. */
+function afterNothing({ before, after, entry, limit }: Facts): Problem | undefined {
+  const timedOut = before.type === SLOW_TYPE && entry?.code === 'timeout'
+  if (after.status === 'failed' && timedOut && (before.attempts >= limit || givesUpEarly(before, entry))) return undefined
   if (after.status !== 'retrying' && after.status !== 'canceled')
     return problem('effects happen once', `it became ${after.status} though its handler was never started`)
-  if (after.status === 'retrying' && after.attempts !== before.attempts - 1)
+  if (after.status === 'retrying' && !timedOut && after.attempts !== before.attempts - 1)
     return problem('a hand-back spends no attempt', 'it was handed back unstarted, and the attempt stayed spent')
+  if (after.status === 'retrying' && timedOut && after.attempts !== before.attempts)
+    return problem('attempts are bounded', 'its time was over before its handler started, and the attempt was not spent')
   return undefined
 }
 

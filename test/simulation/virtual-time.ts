@@ -20,6 +20,8 @@ export class Host {
   readonly machine: number
   alive = true
   frozen = false
+  /** When its worker had come up, in true time. */
+  upSince = Infinity
   /** When it was last set going again. */
   resumedAt = -1
   /** It is about to be told to stop: what it leaves undone it may. */
@@ -28,6 +30,8 @@ export class Host {
   toldToStop = false
   /** The last moment at which something kept it from working as it should, in true time. */
   troubledAt: number
+  /** When the last of its late calls takes effect, in true time. */
+  lateUntil = -1
   /** Timers that are set and have neither fired nor been cleared. */
   timers = 0
   /** How long its clock has stood still, in true time. */
