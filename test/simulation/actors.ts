@@ -159,7 +159,8 @@ export class Actors {
 
   #resume(host: Host): void {
     if (!host.alive || !host.frozen) return
-    host.troubledAt = host.resumedAt = this.#world.time.now
+    host.resumedAt = this.#world.time.now
+    host.trouble(host.resumedAt)
     this.#world.note(host, () => 'goes on')
     this.#world.time.resume(host)
   }
@@ -199,7 +200,7 @@ export class Actors {
     const { random, plan } = this.#world
     for (let i = 0; i < jobs; i++) {
       const type = random.pick(TYPES)
-      const payload = payloadOf(random, `k${random.whole(1, 3)}`)
+      const payload = payloadOf(this.#world, `k${random.whole(1, 3)}`)
       // A producer that names its jobs can ask again without a key.
       const named = type === 'work' && random.chance(0.5)
       const id = named ? `${producer.host.name}-${i}` : undefined
@@ -265,8 +266,7 @@ export class Actors {
   }
 
   #insertByHand(): void {
-    const { random } = this.#world
-    this.#database.rawInsert('by-hand', 'work', JSON.stringify(payloadOf(random, 'k0')))
+    this.#database.rawInsert('by-hand', 'work', JSON.stringify(payloadOf(this.#world, 'k0')))
   }
 
   #intervene(person: Process): void {

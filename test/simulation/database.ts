@@ -111,7 +111,7 @@ export class Database {
       const giveUp = (): void => reject(new JobtableError('store_unavailable', 'the database did not answer in time'))
       if (fate !== 'served') {
         coverage.count(`call: ${fate}`)
-        host.troubledAt = time.now + deadlineMs
+        host.trouble(time.now + deadlineMs)
         this.#world.note(host, () => `${method} will be ${fate}`)
       }
       if (fate === 'unsent') return void time.after(deadlineMs, host, giveUp)
@@ -132,7 +132,7 @@ export class Database {
         if (!host.alive && random.chance(0.5)) return
         const refused = fate === 'refused' || (time.now < this.#outageUntil && fate !== 'late')
         if (refused) {
-          host.troubledAt = time.now + answerMs
+          host.trouble(time.now + answerMs)
           coverage.count('call: refused by the database')
           const code = random.pick(REFUSALS)
           return void time.after(answerMs, host, () => reject(new JobtableError(code, 'the database does not serve')))
@@ -163,7 +163,10 @@ export class Database {
     const settlements = settlementsOf(method, args)
     if (settlements.some(isUnwritable)) throw new WriteRefused('a value of this call cannot be stored')
     if (method === 'insert') for (const job of args[0] as Arguments<'insert'>[0]) this.invariants.expect(job.id)
-    if (method === 'register') this.hosts.set((args[0] as Arguments<'register'>[0]).id, host)
+    if (method === 'register') {
+      host.workerId = (args[0] as Arguments<'register'>[0]).id
+      this.hosts.set(host.workerId, host)
+    }
     // The arguments are those of this very method, which TypeScript cannot follow.
     const execute = this.#store[method] as unknown as (...args: readonly unknown[]) => Promise<Answer<M>>
     const answer = await execute.apply(this.#store, args)

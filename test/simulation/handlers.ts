@@ -10,7 +10,6 @@ import type { JobContext } from '../../src/worker/context.js'
 import { UNWRITABLE } from './database.js'
 import type { End, Run } from './ledger.js'
 import { SLOW_TYPE } from './plan.js'
-import type { Random } from './random.js'
 import type { Host } from './virtual-time.js'
 import type { World } from './world.js'
 
@@ -56,7 +55,8 @@ export interface Payload {
   key: string
 }
 
-export function payloadOf(random: Random, key: string): Payload {
+export function payloadOf({ random, plan }: World, key: string): Payload {
+  if (plan.brisk && random.chance(0.7)) return { acts: ['quick'], key }
   const acts: Act[] = []
   while (random.chance(0.4) && acts.length < 3) acts.push(random.pick(ACTS))
   return { acts: [...acts, random.pick(LAST_ACTS)], key }

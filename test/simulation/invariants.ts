@@ -184,6 +184,9 @@ export class Invariants {
     if (this.#tokens.has(request.token)) this.#fail('one live holder', `${id} was claimed under a token that was used before`)
     if (!worker || worker.leaseUntil <= this.#now())
       this.#fail('leases tell the truth', `${id} was claimed by a worker without a lease`)
+    const host = this.#hosts.get(request.workerId)
+    const { ledger } = this.#world
+    if (host) this.#promptness.starts(host, after, () => ledger.of(id, request.token) !== undefined)
     if (before.runAfter > this.#now()) this.#fail('jobs run when they are due', `${id} was claimed before it was due`)
     if (before.cancelRequestedAt !== null)
       this.#fail('cancellation is honoured', `${id} was claimed after its cancellation was asked for`)
@@ -385,9 +388,9 @@ export class Invariants {
     this.#promptness.recovers(host, this.#claimsOf(host))
   }
 
-  /** A process has been told to stop at that moment, and has stopped. */
+  /** A process has been told to stop at that moment, and has stopped. What it lost before, under another id, is for others to find. */
   stopped(host: Host, toldAt: number): void {
-    const [left] = this.#claimsOf(host)
+    const left = this.#claimsOf(host).find(({ lockedBy }) => lockedBy === host.workerId)
     if (left && host.troubledAt < toldAt && host.lateUntil < toldAt)
       this.#fail('a stop hands back', `${left.id} is still held by ${host.name}, which has stopped`)
   }

@@ -16,6 +16,8 @@ export interface Plan {
   timeoutMs: number
   maxAttempts: number
   jobs: number
+  /** Most jobs take no time, so that workers claim ahead. */
+  brisk: boolean
   /** How long faults go on. */
   faultMs: number
   /** The share of calls that meet a fault of their own. */
@@ -52,12 +54,13 @@ export function planOf(random: Random): Plan {
     timeoutMs: random.pick([1_500, 3_000, 6_000]),
     maxAttempts: random.whole(1, 4),
     jobs: random.whole(3, 12),
+    brisk: random.chance(0.2),
     faultMs: random.between(2, 9) * 1_000,
     callFaults: random.pick([0, 0.02, 0.08, 0.25]),
     deaths: random.pick([0, 0, 0.01, 0.03]),
     crashes: random.whole(0, 3),
     pauses: random.whole(0, 3),
-    stops: random.whole(0, 2),
+    stops: random.whole(0, 3),
     outages: random.pick([0, 0, 1, 2]),
     interventions: random.whole(0, 8),
     clocks: random.chance(0.25),

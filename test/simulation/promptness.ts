@@ -13,11 +13,13 @@ import type { World } from './world.js'
 const GONE_SEEN_WITHIN_MS = 2_500
 /** A timeout is looked for four times a second. */
 const TIMEOUT_SEEN_WITHIN_MS = 300
+/** So long a claim waits in vain for a slot. */
+const HAND_BACK_MS = 500
 /** For the calls that it takes. */
 const SLACK_MS = 250
 
 interface Duty {
-  run: Run
+  host: Host
   /** In true time. */
   since: number
   withinMs: number
@@ -40,33 +42,39 @@ export class Promptness {
   /** A handler is told to stop by the next heartbeat, which is due within a third of the lease; one may be on its way already. */
   aborts(run: Run, invariant: string, detail: string): void {
     const { plan, time } = this.#world
-    const isDone = (): boolean => run.attempt.signal.aborted
-    this.#must({ run, since: time.now, withinMs: (2 / 3) * plan.leaseMs + SLACK_MS, isDone, invariant, detail })
+    const isDone = (): boolean => run.end !== 'running' || run.attempt.signal.aborted
+    this.#must({ host: run.host, since: time.now, withinMs: (2 / 3) * plan.leaseMs + SLACK_MS, isDone, invariant, detail })
   }
 
   /** A handler that has started is told to stop at its timeout, and left to itself when it does not. */
   times(run: Run): void {
     const { plan, time } = this.#world
-    const since = time.now
-    const invariant = 'timeouts are kept'
+    const { attempt, host } = run
+    const duty = { host, since: time.now, invariant: 'timeouts are kept' }
     const withinMs = plan.timeoutMs + TIMEOUT_SEEN_WITHIN_MS
-    const { attempt } = run
+    const ended = (): boolean => run.end !== 'running' || attempt.ended
     this.#must({
-      run,
-      since,
+      ...duty,
       withinMs,
-      isDone: () => attempt.signal.aborted,
-      invariant,
+      isDone: () => ended() || attempt.signal.aborted,
       detail: `${attempt.id} goes on after its timeout`,
     })
     const cutOffWithinMs = withinMs + CUT_OFF_GRACE_MS + TIMEOUT_SEEN_WITHIN_MS
+    this.#must({ ...duty, withinMs: cutOffWithinMs, isDone: ended, detail: `${attempt.id} was not cut off` })
+  }
+
+  /** What is claimed is started, or goes back: when nothing at all could be started for half a second, or a heartbeat first tells of it. */
+  starts(host: Host, { id, claimToken }: JobRow, isStarted: () => boolean): void {
+    const { plan, time } = this.#world
+    const withinMs = (2 / 3) * plan.leaseMs + HAND_BACK_MS * (plan.prefetch + 2) + SLACK_MS
+    const isDone = (): boolean => isStarted() || !this.#isHeld(id, claimToken)
     this.#must({
-      run,
-      since,
-      withinMs: cutOffWithinMs,
-      isDone: () => attempt.ended,
-      invariant,
-      detail: `${attempt.id} was not cut off`,
+      host,
+      since: time.now,
+      withinMs,
+      isDone,
+      invariant: 'nothing runs for ever',
+      detail: `${id} is claimed and not started`,
     })
   }
 
@@ -74,8 +82,8 @@ export class Promptness {
     const { time, plan } = this.#world
     if (plan.clocks) return
     time.after(duty.since + duty.withinMs - time.now, null, () => {
-      const { host, end } = duty.run
-      if (end !== 'running' || !host.alive || host.stopping || duty.isDone()) return
+      const { host } = duty
+      if (!host.alive || host.stopping || duty.isDone()) return
       const wellSince = host.frozen ? time.now : Math.max(duty.since, host.troubledAt)
       if (wellSince > duty.since) this.#must({ ...duty, since: wellSince })
       else this.#world.fail(duty.invariant, duty.detail)

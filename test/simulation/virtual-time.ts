@@ -20,6 +20,8 @@ export class Host {
   readonly machine: number
   alive = true
   frozen = false
+  /** The id under which its worker has registered last. */
+  workerId: string | null = null
   /** When its worker had come up, in true time. */
   upSince = Infinity
   /** When it was last set going again. */
@@ -51,6 +53,11 @@ export class Host {
   /** What `performance.now()` says there. */
   clock(now: number): number {
     return grid((now - this.startedAt - this.suspendedMs) * this.rate + this.#leapMs + 1_000)
+  }
+
+  /** Something keeps it from working as it should until then. */
+  trouble(until: number): void {
+    this.troubledAt = Math.max(this.troubledAt, until)
   }
 
   /** Its clock goes ahead all at once, as after a correction. */
