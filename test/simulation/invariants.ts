@@ -93,10 +93,12 @@ export class Invariants {
   observe(seen: Observed): JobRow[] {
     const changed: JobRow[] = []
     const before = this.#rows
-    const after = new Map(before)
+    // Most calls change nothing.
+    let after = before
     this.ids.forEach((id, i) => {
       const row = seen.rows[i]
       if (row === before.get(id)) return
+      if (after === before) after = new Map(before)
       if (row === undefined) after.delete(id)
       else after.set(id, row)
       if (row !== undefined) changed.push(row)
@@ -345,6 +347,7 @@ export class Invariants {
 
   #checkWorkers({ method, args, workers }: Observed): void {
     const before = this.#workers
+    if (workers.length === before.size && workers.every((worker) => before.get(worker.id) === worker)) return
     this.#workers = new Map(workers.map((worker) => [worker.id, worker]))
     for (const worker of workers) {
       const was = before.get(worker.id)

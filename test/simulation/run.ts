@@ -31,9 +31,13 @@ export interface RunResult {
 
 export async function simulate(options: RunOptions): Promise<RunResult> {
   const restore = options.variant?.patch?.()
+  // Thousands of errors are made that nobody looks at. Whoever looks at one plays its seed again.
+  const { stackTraceLimit } = Error
+  if (!options.trace) Error.stackTraceLimit = 0
   try {
     return await runOnce(options)
   } finally {
+    Error.stackTraceLimit = stackTraceLimit
     restore?.()
   }
 }
