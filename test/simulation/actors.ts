@@ -47,6 +47,10 @@ export class Actors {
     this.#world = world
     this.#database = database
     database.kill = (host) => this.#crash(host)
+    database.stop = (host) => {
+      const slot = this.#slots.findIndex((process) => process?.host === host)
+      if (slot !== -1) this.#stopAndStart(slot)
+    }
   }
 
   /** Sets up everybody, and everything that will happen to them. */

@@ -41,6 +41,8 @@ export class Database {
   readonly invariants: Invariants
   /** Takes the process away at once. */
   kill: (host: Host) => void = () => {}
+  /** Tells the process to stop. */
+  stop: (host: Host) => void = () => {}
   readonly #world: World
   readonly #model: ModelStore
   /** The model, or the variant of it that is to be found out. */
@@ -140,6 +142,9 @@ export class Database {
         this.#execute(host, method, args).then(
           (answer) => {
             if (fate === 'dead_after') this.kill(host)
+            // Troubles come together: a claim that nobody here knows of, and a stop before the next heartbeat.
+            const unknown = fate === 'unanswered' && method === 'claim' && (answer as Answer<'claim'>).jobs.length > 0
+            if (unknown && random.chance(0.3)) time.after(deadlineMs + random.between(0, 300), null, () => this.stop(host))
             if (fate !== 'late' && fate !== 'unanswered') time.after(answerMs, host, () => resolve(answer))
           },
           (error: unknown) => {

@@ -13,6 +13,8 @@ import type { World } from './world.js'
 const GONE_SEEN_WITHIN_MS = 2_500
 /** A timeout is looked for four times a second. */
 const TIMEOUT_SEEN_WITHIN_MS = 300
+/** The longest pause of a claim loop whose database failed. */
+const LONGEST_PAUSE_MS = 5_000
 /** So long a claim waits in vain for a slot. */
 const HAND_BACK_MS = 500
 /** For the calls that it takes. */
@@ -23,6 +25,8 @@ interface Duty {
   /** In true time. */
   since: number
   withinMs: number
+  /** How much longer it may take after a trouble: nothing is asked of a database that was away for so long. */
+  pauseMs?: number
   isDone(): boolean
   invariant: string
   detail: string
@@ -68,14 +72,9 @@ export class Promptness {
     const { plan, time } = this.#world
     const withinMs = (2 / 3) * plan.leaseMs + HAND_BACK_MS * (plan.prefetch + 2) + SLACK_MS
     const isDone = (): boolean => isStarted() || !this.#isHeld(id, claimToken)
-    this.#must({
-      host,
-      since: time.now,
-      withinMs,
-      isDone,
-      invariant: 'nothing runs for ever',
-      detail: `${id} is claimed and not started`,
-    })
+    const detail = `${id} is claimed and not started`
+    const duty = { host, since: time.now, withinMs, pauseMs: LONGEST_PAUSE_MS }
+    this.#must({ ...duty, isDone, invariant: 'nothing runs for ever', detail })
   }
 
   #must(duty: Duty): void {
@@ -85,7 +84,8 @@ export class Promptness {
       const { host } = duty
       if (!host.alive || host.stopping || duty.isDone()) return
       const wellSince = host.frozen ? time.now : Math.max(duty.since, host.troubledAt)
-      if (wellSince > duty.since) this.#must({ ...duty, since: wellSince })
+      if (wellSince > duty.since)
+        this.#must({ ...duty, since: wellSince, pauseMs: 0, withinMs: duty.withinMs + (duty.pauseMs ?? 0) })
       else this.#world.fail(duty.invariant, duty.detail)
     })
   }

@@ -5,6 +5,7 @@
 import type { FencedSettlement, HeartbeatReply, JobRow, Store } from '../../src/store.js'
 import { RULES, type Rules, type StoredJob } from '../../src/testing/model-rules.js'
 import { isFinal, type Settlement } from '../../src/transition.js'
+import { Waiters } from '../../src/waiters.js'
 import { Attempt } from '../../src/worker/attempt.js'
 import { Lease } from '../../src/worker/lease.js'
 import { ClaimLoop } from '../../src/worker/loop.js'
@@ -34,6 +35,9 @@ function method<Class extends object, Name extends keyof Class>(of: Class, name:
 }
 
 const noop = (): void => {}
+
+const { abort } = Attempt.prototype
+const { slotFreed } = ClaimLoop.prototype
 
 /** Changes what is written, whichever call brings it. */
 function settling(
@@ -162,6 +166,33 @@ const LEASES: Record<string, Variant> = {
   'a worker leaves its timers behind': { patch: method(Timers.prototype, 'close', noop) },
 }
 
+const STOPS: Record<string, Variant> = {
+  'a stop goes on claiming': { patch: method(ClaimLoop.prototype, 'stopClaiming', noop) },
+  'a stop does not ask what else is held': {
+    patch: () => {
+      const own = Object.getOwnPropertyDescriptor(ClaimLoop.prototype, 'doubts')!
+      Object.defineProperty(ClaimLoop.prototype, 'doubts', { ...own, get: () => false })
+      return () => void Object.defineProperty(ClaimLoop.prototype, 'doubts', own)
+    },
+  },
+  'a handler that does not stop is never cut off': { patch: method(Attempt.prototype, 'cutOff', noop) },
+  'a handler is not told of its timeout': {
+    patch: method(Attempt.prototype, 'abort', function (this: Attempt, reason) {
+      if (reason !== 'timeout') abort.call(this, reason)
+    }),
+  },
+  'a slot is freed twice': {
+    patch: method(ClaimLoop.prototype, 'slotFreed', function (this: ClaimLoop, settlement) {
+      slotFreed.call(this, settlement)
+      slotFreed.call(this, null)
+    }),
+  },
+  'nobody looks for processes that are gone': {
+    alter: (store) => ({ workers: async () => ({ ...(await store.workers()), workers: [] }) }),
+  },
+  'who waits for a result gets no answer': { patch: method(Waiters.prototype, 'wait', () => new Promise(noop)) },
+}
+
 const DECISIONS: Record<string, Variant> = {
   'a recovery does not spend the attempt': {
     alter: deciding((settlement) =>
@@ -276,4 +307,4 @@ const PEOPLE: Record<string, Variant> = {
   'pruning does not look at the retention': { rules: { mayPrune: ({ row }) => isFinal(row.status) } },
 }
 
-export const VARIANTS: Readonly<Record<string, Variant>> = { ...FENCES, ...CLAIMS, ...LEASES, ...DECISIONS, ...PEOPLE }
+export const VARIANTS: Readonly<Record<string, Variant>> = { ...FENCES, ...CLAIMS, ...LEASES, ...STOPS, ...DECISIONS, ...PEOPLE }
