@@ -69,15 +69,18 @@ it('a handler whose payload is still checked when its job is canceled does not s
 
 it('an attempt that is told to stop while its payload is checked ends without its handler', async () => {
   const { job } = await queue.enqueue('slow', {})
-  const [row] = await (await queue.open()).get([job.id])
+  const store = await queue.open()
+  const [row] = await store.get([job.id])
   const outcomes: (Outcome | null)[] = []
   const attempt = new Attempt({ ...row!, status: 'running', claimToken: 'token' }, queue.types.get('slow')!, {
+    store,
     files: queue.files,
     logger: queue.logger,
     locale: 'en',
-    reports: new Reports(await queue.open(), () => {}),
+    reports: new Reports(store, () => {}),
     lease: { holds: () => true },
     ended: (_, outcome) => void outcomes.push(outcome),
+    completed: () => {},
   })
   const ended = attempt.run()
   await checking.promise
