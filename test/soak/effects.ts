@@ -19,6 +19,8 @@ export interface Effect {
   readonly name: string
   /** Each job of this type that succeeds has had it once, and no other job of it more often. */
   readonly type: string
+  /** Its transaction ends the job, too. */
+  readonly completes?: true
   have(job: JobContext<{ name: string }>, env: EffectEnv): Promise<void>
 }
 
@@ -38,4 +40,33 @@ const ship: Effect = {
   },
 }
 
-export const EFFECTS: readonly Effect[] = [ship]
+/** The job ends in the product's own transaction. */
+const charge: Effect = {
+  name: 'charge',
+  type: 'charge',
+  completes: true,
+  async have(job, { product, moment }) {
+    await product.transaction(async ({ tx, run }) => {
+      await run('INSERT INTO soak_effects (effect, job_id) VALUES (?, ?)', 'charge', job.id)
+      await job.complete(tx, job.payload.name)
+      moment('effect written')
+    })
+    moment('effect committed')
+  },
+}
+
+/** In a transaction of the queue's own, which a later attempt finds done. */
+const credit: Effect = {
+  name: 'credit',
+  type: 'credit',
+  async have(job, { product, moment }) {
+    await job.transaction('credit', (tx) => {
+      const noted = product.note(tx, 'credit', job.id)
+      moment('effect written')
+      return noted
+    })
+    moment('effect committed')
+  },
+}
+
+export const EFFECTS: readonly Effect[] = [ship, charge, credit]

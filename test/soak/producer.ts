@@ -41,7 +41,7 @@ export class Producer {
   /** Answers with how many jobs it has asked for. */
   async next(): Promise<number> {
     try {
-      return await this.#dice.pick([this.#one, this.#many, this.#together, this.#order, this.#order, this.#cancel]).call(this)
+      return await this.#dice.pick([this.#one, this.#many, this.#together, this.#order, this.#effect, this.#cancel]).call(this)
     } catch (error) {
       this.#env.ledger.write({ what: 'refused', error: nameOf(error) })
       await sleep(PAUSE_MS)
@@ -89,6 +89,17 @@ export class Producer {
     this.#env.moment('order committed')
     this.#acknowledge(answer, `order ${order.name}`)
     return 1
+  }
+
+  /** Jobs whose effect is in a transaction with their own record. */
+  async #effect(): Promise<number> {
+    const types = ['charge', 'credit'] as const
+    const enqueued = types.map(async (type) => {
+      const work = { ...this.#work(), end: 'return' as const }
+      this.#acknowledge(await this.#types[type].enqueue(work), `${type} ${work.name}`)
+    })
+    await Promise.all(enqueued)
+    return types.length
   }
 
   /** Be it waiting, running or over. */

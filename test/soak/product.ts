@@ -7,7 +7,7 @@
  */
 import { createRequire } from 'node:module'
 import pg from 'pg'
-import type { ProductTransaction } from '../../src/index.js'
+import type { JobTransaction, ProductTransaction } from '../../src/index.js'
 import { openDriver, type SqlValue } from '../../src/stores/sqlite/driver.js'
 
 export interface OpenTransaction {
@@ -19,6 +19,8 @@ export interface OpenTransaction {
 
 export interface Product {
   transaction<Answer>(work: (transaction: OpenTransaction) => Promise<Answer>): Promise<Answer>
+  /** Notes an effect in a transaction of the queue's. */
+  note(tx: JobTransaction, effect: string, jobId: string): void | Promise<void>
   close(): Promise<void>
 }
 
@@ -67,6 +69,10 @@ class SqliteProduct implements Product {
     }
   }
 
+  note(tx: JobTransaction, effect: string, jobId: string): void {
+    tx.run('INSERT INTO soak_effects (effect, job_id) VALUES (?, ?)', [effect, jobId])
+  }
+
   async close(): Promise<void> {
     this.#connection.close()
   }
@@ -111,6 +117,10 @@ class PostgresProduct implements Product {
       // One whose transaction failed may be in any state: the server rolls back what is left of it.
       client.release(failed)
     }
+  }
+
+  async note(tx: JobTransaction, effect: string, jobId: string): Promise<void> {
+    await tx.query('INSERT INTO soak_effects (effect, job_id) VALUES ($1, $2)', [effect, jobId])
   }
 
   async close(): Promise<void> {

@@ -36,7 +36,7 @@ function describeRun(store: 'sqlite' | 'postgres', breaks: readonly BreakKind[])
 
   it('meet jobs of every type', () => {
     const done = result.tables.jobs.filter(({ status }) => status === 'succeeded')
-    expect([...new Set(done.map(({ type }) => type))].sort()).toEqual(['keyed', 'order', 'plain', 'receipt'])
+    expect([...new Set(done.map(({ type }) => type))].sort()).toEqual(['charge', 'credit', 'keyed', 'order', 'plain', 'receipt'])
   })
 
   it('meet jobs that run, which run again', () => {

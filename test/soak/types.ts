@@ -23,6 +23,8 @@ export interface SoakTypes {
   keyed: JobType<Work, Work, string>
   order: JobType<Work, Work, string>
   receipt: JobType<Work, Work, string>
+  charge: JobType<Work, Work, string>
+  credit: JobType<Work, Work, string>
 }
 
 /** What kills a worker a hundred times may be just this: no job of the soak is to fail for it. Waits are short, so that a run is. */
@@ -39,6 +41,8 @@ export function defineTypes(queue: Queue): SoakTypes {
     keyed: queue.define('keyed', keyed),
     order: queue.define('order', keyed),
     receipt: queue.define('receipt', keyed),
+    charge: queue.define('charge', keyed),
+    credit: queue.define('credit', keyed),
   }
 }
 
@@ -68,8 +72,7 @@ export function handleTypes(types: SoakTypes, { ledger, product, moment }: Handl
     moment('handler ended')
     return job.payload.name
   }
-  const { plain, keyed, order, receipt } = types
-  for (const type of [plain, keyed, order, receipt]) type.handle(run)
+  for (const type of Object.values<JobType<Work, Work, string>>({ ...types })) type.handle(run)
 }
 
 async function perform({ payload: { ms, end, block }, attempt, signal }: JobContext<Work>): Promise<void> {

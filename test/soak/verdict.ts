@@ -53,7 +53,7 @@ export function judge(lines: readonly Line[], tables: Tables): Verdict {
     runs: lines.filter(({ what }) => what === 'started').length,
     kills: lines.filter(({ what }) => what === 'killed').length,
     breaks: countBy(breaks.map(({ how }) => how)),
-    lost: lost(lines, jobs),
+    lost: lost(lines, tables, jobs),
     finishedTwice: finishedTwice(lines, tables, jobs, runs),
     stranded: tables.jobs.filter(({ status }) => !FINAL.has(status)).map(({ id }) => id),
     effectsOffBy: effectsOffBy(lines, tables, jobs),
@@ -73,9 +73,14 @@ const FINAL: ReadonlySet<string> = new Set(['succeeded', 'failed', 'canceled'])
 /** So close to the end of a freeze a start is one that it interrupted. Milliseconds. */
 const THAW_MS = 100
 
-function lost(lines: readonly Line[], jobs: ReadonlyMap<string, JobFacts>): string[] {
+function lost(lines: readonly Line[], { effects }: Tables, jobs: ReadonlyMap<string, JobFacts>): string[] {
   const acknowledged = new Set(lines.flatMap((line) => (line.what === 'acknowledged' ? [line.id] : [])))
-  const done = new Set(lines.flatMap((line) => (line.what === 'ended' && line.how === 'returned' ? [line.id] : [])))
+  const completing = new Set(EFFECTS.flatMap(({ name, completes }) => (completes ? [name] : [])))
+  const done = new Set([
+    ...lines.flatMap((line) => (line.what === 'ended' && line.how === 'returned' ? [line.id] : [])),
+    // Its effect was its end: its worker may have been killed before it could say so.
+    ...effects.flatMap(({ effect, jobId }) => (completing.has(effect) ? [jobId] : [])),
+  ])
   const succeeded = [...jobs.values()].filter(({ status }) => status === 'succeeded')
   return [...[...acknowledged].filter((id) => !jobs.has(id)), ...succeeded.filter(({ id }) => !done.has(id)).map(({ id }) => id)]
 }
