@@ -1,5 +1,7 @@
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { newJob } from '../../../src/testing/new-job.js'
 import { emptyDatabase, pooled } from '../../support/postgres/database.js'
 import { absence } from '../../support/postgres/pgbouncer.js'
 import { query } from '../../support/postgres/server.js'
@@ -57,6 +59,18 @@ describe('migrating', { timeout: 60_000 }, () => {
     expect(await query(url, 'SELECT version FROM jobtable_migrations ORDER BY version')).toEqual([{ version: 1 }, { version: 2 }])
     expect(await advisoryLocks(url)).toEqual([])
   })
+})
+
+it('tables of the version before steps get theirs, and keep their jobs', async () => {
+  const url = await emptyDatabase()
+  await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
+  await query(url, 'DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2')
+  const store = postgresStore({ connection: url })
+  onTestFinished(() => store.close())
+  expect(await store.migrate()).toEqual({ from: 1, to: 2 })
+  expect([(await store.get(['kept']))[0]?.status, await store.steps('kept')]).toEqual(['pending', []])
+  await query(url, 'DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2; CREATE TABLE job_steps (mine text)')
+  await expect(store.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: 'job_steps' } })
 })
 
 describe('a role that may use the tables and nothing else', { timeout: 60_000 }, () => {

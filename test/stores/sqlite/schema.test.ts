@@ -58,6 +58,24 @@ describe('migrations', () => {
     await older.close()
   })
 
+  it('a file of the version before steps gets their table, and keeps its jobs', async () => {
+    const old = sqliteStore({ path: folder.file })
+    await old.migrate()
+    await old.insert([newJob({ id: 'kept' })])
+    await old.close()
+    const raw = openDriver(folder.file)
+    raw.exec('DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2')
+    const store = sqliteStore({ path: folder.file })
+    expect(await store.migrate()).toEqual({ from: 1, to: 2 })
+    expect([(await store.get(['kept']))[0]?.status, await store.steps('kept')]).toEqual(['pending', []])
+    await store.close()
+    raw.exec('DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2; CREATE TABLE job_steps (mine TEXT)')
+    const blocked = sqliteStore({ path: folder.file })
+    await expect(blocked.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: 'job_steps' } })
+    await blocked.close()
+    raw.close()
+  })
+
   it('use before the first migration says what to run', async () => {
     const store = sqliteStore({ path: folder.file })
     await expect(store.insert([newJob()])).rejects.toMatchObject({
