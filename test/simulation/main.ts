@@ -39,27 +39,25 @@ function variantOf(name: string): Variant {
   process.exit(2)
 }
 
-/** Plays the seed once more, and says what happened. */
-async function show(of: number, variant: Variant | undefined, lines: number): Promise<void> {
+/** Plays the seed once more, and says what happened. The names in the trace are those of this very run. */
+async function show(of: number, name: string | undefined, lines: number): Promise<void> {
   const trace: string[] = []
-  await simulate({ seed: of, variant, trace })
+  const { violation } = await simulate({ seed: of, variant: name === undefined ? undefined : variantOf(name), trace })
   console.log(trace.slice(-lines).join('\n'))
-}
-
-function command(of: number, name?: string): string {
-  return `npm run simulate -- --seed ${of}${name === undefined ? '' : ` --variant '${name}'`} --trace`
+  if (!violation) return
+  console.log(`\nVIOLATION with seed ${of}: ${violation.invariant}: ${violation.detail}`)
+  console.log(`all of it: npm run simulate -- --seed ${of}${name === undefined ? '' : ` --variant '${name}'`} --trace`)
 }
 
 async function one(name: string | undefined): Promise<boolean> {
-  const variant = name === undefined ? undefined : variantOf(name)
-  const found = await search({ seed, runs, variant })
-  if (found.violation) {
-    await show(found.seed, variant, values.trace ? Infinity : LINES_BEFORE_A_VIOLATION)
-    console.log(`\nVIOLATION with seed ${found.seed}: ${found.violation.invariant}: ${found.violation.detail}`)
-    console.log(`all of it: ${command(found.seed, name)}`)
-  } else if (values.trace) await show(seed, variant, Infinity)
-  console.log(`${found.runs} runs, ${found.steps} steps: ${found.violation ? 'a violation' : 'no violation'}`)
-  return found.violation === undefined
+  const {
+    seed: last,
+    violation,
+    ...sum
+  } = await search({ seed, runs, variant: name === undefined ? undefined : variantOf(name) })
+  if (violation || values.trace) await show(last, name, values.trace ? Infinity : LINES_BEFORE_A_VIOLATION)
+  console.log(`${sum.runs} runs, ${sum.steps} steps: ${violation ? 'a violation' : 'no violation'}`)
+  return violation === undefined
 }
 
 function report(coverage: Coverage, found: Search, seconds: number): void {
@@ -77,8 +75,6 @@ async function all(): Promise<boolean> {
   report(coverage, found, (performance.now() - began) / 1_000)
   if (found.violation) {
     await show(found.seed, undefined, LINES_BEFORE_A_VIOLATION)
-    console.log(`\nVIOLATION with seed ${found.seed}: ${found.violation.invariant}: ${found.violation.detail}`)
-    console.log(`all of it: ${command(found.seed)}`)
     return false
   }
   const missing = found.runs >= RUNS_THAT_MEET_ALL ? coverage.missing : []

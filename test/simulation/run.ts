@@ -5,6 +5,7 @@
 import { Actors } from './actors.js'
 import { Coverage } from './coverage.js'
 import { Database } from './database.js'
+import type { Invariants } from './invariants.js'
 import type { Variant } from './variants.js'
 import { World, type Violation } from './world.js'
 
@@ -12,6 +13,8 @@ import { World, type Violation } from './world.js'
 const ALL_OVER_WITHIN_MS = 600_000
 const STUCK_AFTER_MS = 60_000
 const ALL_STOPPED_WITHIN_MS = 60_000
+/** A timer that is left behind by then was forgotten. */
+const REST_MS = 3_000
 
 export interface RunOptions {
   seed: number
@@ -64,16 +67,21 @@ async function runOnce({ seed, variant, trace, coverage = new Coverage() }: RunO
   const stuckAt = (): number =>
     Math.min(plan.faultMs + ALL_OVER_WITHIN_MS, Math.max(quietAt, invariants.changedAt) + STUCK_AFTER_MS)
   await time.run(() => failed() || over() || time.now > stuckAt())
-  if (!failed() && invariants.allOver && !actors.allAnswered)
-    world.fail('nothing runs for ever', 'somebody still waits for an answer')
+  if (!failed()) await end(world, actors, invariants)
+  return { seed, steps: time.steps, virtualMs: time.now, violation: world.violation }
+}
+
+/** Everybody stops. */
+async function end(world: World, actors: Actors, invariants: Invariants): Promise<void> {
+  const { time } = world
+  if (invariants.allOver && !actors.allAnswered) world.fail('nothing runs for ever', 'somebody still waits for an answer')
   actors.end()
   const mustStopBy = time.now + ALL_STOPPED_WITHIN_MS
-  await time.run(() => failed() || actors.allClosed || time.now > mustStopBy)
-  const restUntil = time.now + 3_000
-  await time.run(() => failed() || time.now > restUntil)
+  await time.run(() => world.violation !== undefined || actors.allClosed || time.now > mustStopBy)
+  const restUntil = time.now + REST_MS
+  await time.run(() => world.violation !== undefined || time.now > restUntil)
   if (!actors.allClosed) world.fail('a stop ends', 'a process has not stopped')
   const leaving = actors.leavingTimers
   if (leaving.length > 0) world.fail('a stop leaves nothing behind', `timers of ${leaving.join(', ')}`)
   invariants.ended()
-  return { seed, steps: time.steps, virtualMs: time.now, violation: world.violation }
 }
