@@ -122,11 +122,18 @@ export async function storeFile(
   // It may fail before it is read, and is told by whoever reads it.
   source.on('error', () => {})
   const write = async (): Promise<void> => files.write(key, measure, { contentType })
+  let failed: { error: unknown } | undefined
+  // The first error is the reason; what the other side then says follows from it.
+  const fail = (error: unknown): void => {
+    failed ??= { error }
+    measure.destroy()
+  }
   try {
     checkFileName(name)
     await note?.(key)
-    // Both sides are awaited: a source that fails must fail the write, and a write that fails must stop the source.
-    await Promise.all([pipeline(source, measure, { ...(signal && { signal }) }), write()])
+    // A source that fails fails the write, and a write that fails stops the source. Both are waited for, so that nothing is written later.
+    await Promise.all([pipeline(source, measure, { ...(signal && { signal }) }).catch(fail), write().catch(fail)])
+    if (failed) throw failed.error
   } catch (error) {
     source.destroy()
     throw error

@@ -272,7 +272,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
     const note = async (key: string): Promise<void> => {
       const event: NewEvent = { kind: 'file', attempt: this.attempt, message: key, data: null }
       if (this.#late('file') || !(await this.#env.reports.note(this, event)))
-        throw new JobtableError('lease_lost', `the attempt has ended, so ${key} is not stored`)
+        throw new JobtableError('lease_lost', `the attempt has ended, or its job is completed, so ${key} is not stored`)
     }
     const options = { ...(contentType !== undefined && { contentType }), signal: this.signal, note }
     return storeFile(this.#env.files, this.#folder, name, content, options)
@@ -348,10 +348,13 @@ export class Attempt implements JobContext<unknown>, Reporter {
     }
   }
 
-  /** Whether the attempt is over, which makes what a handler reports now a mistake to warn about. */
+  /**
+   * Whether it is too late to report. Once the attempt is over that is a mistake to warn about. Once a transaction was asked to complete the
+   * job, a report would be for nothing, and on PostgreSQL wait for the transaction, which may wait for it.
+   */
   #late(verb: string): boolean {
     if (this.#ended) this.#warn(`job.${verb} was called after the attempt had ended, and is ignored`)
-    return this.#ended
+    return this.#ended || this.#stepsUsed?.completing === true
   }
 
   #end(outcome: Outcome | null): void {

@@ -142,3 +142,19 @@ it('job.transaction needs a second connection, and says so', async () => {
   await own.close()
   await single.end()
 })
+
+it('what is reported after the completion does not wait for the transaction, which would wait for it', async () => {
+  const type = define(queue, (job) =>
+    inTransaction(pool, async (client) => {
+      await job.stage('before')
+      await job.complete(client, 'whole')
+      await job.stage('after')
+      job.progress(1)
+      await expect(job.file('late.txt', 'text')).rejects.toMatchObject({ code: 'lease_lost' })
+    }),
+  )
+  const { job } = await type.enqueue(null)
+  await queue.drain()
+  expect(await job.refresh()).toMatchObject({ status: 'succeeded', stage: 'before', progress: null })
+  expect((await job.events()).map(({ message }) => message)).toEqual(['before'])
+})
