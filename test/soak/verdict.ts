@@ -51,7 +51,8 @@ export function judge(lines: readonly Line[], tables: Tables): Verdict {
   const verdict = {
     jobs: jobs.size,
     runs: lines.filter(({ what }) => what === 'started').length,
-    kills: lines.filter(({ what }) => what === 'killed').length,
+    // A process that is killed just as it kills itself is written down twice.
+    kills: killedAt(lines).size,
     breaks: countBy(breaks.map(({ how }) => how)),
     lost: lost(lines, tables, jobs),
     finishedTwice: finishedTwice(lines, tables, jobs, runs),
