@@ -82,7 +82,7 @@ function startProcess(file: string, memoryMb: number | undefined): Host {
   const { listen, message, end } = new Switch()
   child.on('message', message)
   child.once('error', (error) => end(`its process could not be started or reached: ${error.message}`))
-  child.once('exit', (code, signal) => end(`its process ended with ${signal ?? `code ${code}`}`))
+  child.once('exit', (code, signal) => end(`its process ended with ${signal ?? `code ${code}`}${mayMean(signal, memoryMb)}`))
   return {
     listen,
     // What cannot be sent to a process that is gone is told by its end.
@@ -93,6 +93,13 @@ function startProcess(file: string, memoryMb: number | undefined): Host {
       child.channel?.[held ? 'ref' : 'unref']()
     },
   }
+}
+
+/** Node ends itself like this when its heap is full, and says so on its stderr only. */
+function mayMean(signal: NodeJS.Signals | null, memoryMb: number | undefined): string {
+  if (signal !== 'SIGABRT') return ''
+  const limit = memoryMb === undefined ? "Node's limit of memory" : `its limit of memory, memoryMb: ${memoryMb}`
+  return `, as it does when it has reached ${limit}`
 }
 
 function startThread(file: string, memoryMb: number | undefined): Host {

@@ -20,7 +20,7 @@ import type { FromHost } from './protocol.js'
 
 export interface IsolateOptions {
   in: Isolation
-  /** The most that its heap may take, in megabytes. */
+  /** The most that its heap of JavaScript may take, in megabytes; Buffers and native code are outside of it. Default: Node's own limit. */
   memoryMb?: number
 }
 

@@ -25,7 +25,11 @@ async function load(module: string): Promise<Handler<unknown, unknown>> {
   try {
     loaded = (await import(url).catch((error: unknown) => importTypeScript(url, error))) as typeof loaded
   } catch (cause) {
-    throw new PermanentError(`the handler module ${module} cannot be loaded`, { ...about, cause })
+    const todo =
+      isUnread(cause) && /\.[cm]?tsx?$/.test(module)
+        ? ': this Node reads no TypeScript, so compile it, or install tsx, or use Node 22.18 or newer'
+        : ''
+    throw new PermanentError(`the handler module ${module} cannot be loaded${todo}`, { ...about, cause })
   }
   if (typeof loaded.default === 'function') return loaded.default as Handler<unknown, unknown>
   throw new PermanentError(`the handler module ${module} must export its handler as the default export`, about)
@@ -33,7 +37,7 @@ async function load(module: string): Promise<Handler<unknown, unknown>> {
 
 /** Threads do not always inherit the loader of their process: tsx, where it is installed, is asked for by name. */
 async function importTypeScript(url: string, error: unknown): Promise<unknown> {
-  if (read(error, 'code') !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
+  if (!isUnread(error)) throw error
   let api: { tsImport(url: string, parent: string): Promise<unknown> }
   try {
     const name = 'tsx/esm/api' // No bundler follows it.
@@ -42,6 +46,11 @@ async function importTypeScript(url: string, error: unknown): Promise<unknown> {
     throw error
   }
   return api.tsImport(url, import.meta.url)
+}
+
+/** By its kind: TypeScript, mostly. */
+function isUnread(error: unknown): boolean {
+  return read(error, 'code') === 'ERR_UNKNOWN_FILE_EXTENSION'
 }
 
 async function run({ module, job: facts }: ToHost & { type: 'run' }): Promise<void> {
