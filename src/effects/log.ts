@@ -1,5 +1,4 @@
 /** How a running handler reads and writes what is recorded of its job. In an isolated handler, by messages to its worker. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { JobtableError } from '../errors.js'
 import type { Fence } from '../store.js'
 import type { NewStep, StepRow, StepStore } from './record.js'
@@ -21,6 +20,8 @@ export interface StoreLogEnv {
   /** The attempt is over: nothing more is to be written. */
   ended(): boolean
   leaseLost(): void
+  /** Whether the claim is still held, as far as this process can tell. */
+  holds(): boolean
 }
 
 /** The value of a step is worth waiting for the database, as long as the lease may be held without it. Milliseconds. */
@@ -52,6 +53,20 @@ export class StoreLog implements StepLog {
     }
     // One whose answer was lost on the way may have been written at the first try.
     if (outcome === 'taken' && tries === 1) throw nameTaken(step)
+    if (step.state === 'started') this.#checkHeld(step)
+  }
+
+  /**
+   * The answer may have been long under way, or the process stalled: what was cut off meanwhile, or has no lease any more, must not be
+   * called, for somebody else may call it. The database may know of a longer lease, and then the job is tried again.
+   */
+  #checkHeld({ name }: NewStep): void {
+    if (this.#env.ended()) throw claimLost(`the attempt ended before the effect ${name} was called`)
+    if (this.#env.holds()) return
+    throw new JobtableError(
+      'store_unavailable',
+      `the lease could not be extended in time, so the effect ${name} is not called: another worker may have the job by now`,
+    )
   }
 
   async #patiently<T>(work: () => Promise<T>): Promise<T> {
@@ -64,7 +79,7 @@ export class StoreLog implements StepLog {
         const passing = error instanceof JobtableError && PASSING.has(error.code)
         if (!passing || performance.now() + pauseMs > until) throw error
       }
-      await sleep(pauseMs)
+      await new Promise((resolve) => setTimeout(resolve, pauseMs))
     }
   }
 }

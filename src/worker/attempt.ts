@@ -229,6 +229,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
       flush: () => this.#env.reports.flush(),
       ended: () => this.#ended,
       leaseLost: () => this.leaseLost(),
+      holds: () => this.#env.lease.holds(this.row),
       classify: (error) => this.#ownVerdict(error),
     })
     return this.#stepsUsed

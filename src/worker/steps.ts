@@ -20,6 +20,8 @@ export interface AttemptStepsEnv {
   /** The attempt is over. */
   ended(): boolean
   leaseLost(): void
+  /** Whether the claim is still held, as far as this process can tell. */
+  holds(): boolean
   /** The type's own word on an error, where it has one. */
   classify(error: unknown): Classification | undefined
 }
@@ -40,6 +42,7 @@ export class AttemptSteps implements Verbs {
       fence: { id: row.id, token: row.claimToken },
       ended: env.ended,
       leaseLost: env.leaseLost,
+      holds: env.holds,
     })
     this.#steps = new Steps({ job, log: this.log, classify: (error) => env.classify(error) ?? classify(error) })
     this.#transactions = new Transactions({
