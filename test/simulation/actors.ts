@@ -96,6 +96,7 @@ export class Actors {
   #open(name: string, works: boolean): Process {
     const { world } = { world: this.#world }
     const { time, random, plan } = world
+    const { invariants } = this.#database
     const host = new Host(name, random.whole(1, plan.machines), time.now)
     if (plan.clocks) host.rate = random.between(0.9, 1.1)
     const day = 86_400_000
@@ -106,12 +107,8 @@ export class Actors {
       logger: this.#logger(host),
       retention: { succeeded: retention, failed: '1d', canceled: '1d' },
     })
-    defineTypes(
-      queue,
-      host,
-      world,
-      (run) => this.#database.invariants.started(run),
-      () => this.#crash(host),
+    defineTypes(queue, host, world, { started: (run) => invariants.started(run), effects: invariants.effects }, () =>
+      this.#crash(host),
     )
     const process: Process = { host, queue, worker: undefined, closed: false }
     if (!works) this.#others.push(process)
@@ -277,12 +274,39 @@ export class Actors {
     const { random, time } = this.#world
     const ids = this.#database.invariants.ids
     if (ids.length === 0) return
+    const { held } = this.#database.invariants
+    if (held.length > 0 && random.chance(0.6)) return this.#resolve(person, random.pick(held))
     const id = random.pick(ids)
     const repairs = random.chance(0.5)
     time.after(0, person.host, () => {
       const done = repairs ? person.queue.retry(id, { by: 'ann' }) : person.queue.cancel(id, { by: 'ann' })
       done.then(
         () => this.#world.note(person.host, () => `${repairs ? 'repairs' : 'cancels'} ${id}`),
+        (error: unknown) => this.#checkExpected(error),
+      )
+    })
+  }
+
+  /** Looks at the provider, and says what is to be seen there. What resolves the last doubt repairs the job too. */
+  #resolve(person: Process, id: string): void {
+    const { random, time, provider } = this.#world
+    const by = 'ann'
+    time.after(0, person.host, () => {
+      const done = person.queue.steps(id).then((steps) => {
+        const step = steps.find(({ kind, state }) => kind === 'effect' && state === 'started')
+        if (!step) return
+        const { name: effect, key } = step
+        if (random.chance(0.3)) return person.queue.resolve(id, { effect, by, reconcile: (_, call) => provider.look(call.key) })
+        const found = provider.look(key!)
+        this.#world.note(person.host, () => `finds the effect of ${id} ${typeof found === 'object' ? 'done' : found}`)
+        if (found === 'unknown') return
+        return person.queue.resolve(
+          id,
+          found === 'not_done' ? { effect, by, as: found } : { effect, by, as: 'done', result: found.done },
+        )
+      })
+      done.then(
+        () => {},
         (error: unknown) => this.#checkExpected(error),
       )
     })

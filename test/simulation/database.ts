@@ -183,6 +183,7 @@ export class Database {
     const rows = await this.#model.get(this.invariants.ids)
     const { workers } = await this.#model.workers()
     const changed = this.invariants.observe({ host, method, args, answer, rows, workers })
+    await this.invariants.effects.observe(method, args, answer, (id) => this.#model.steps(id))
     if (changed.length > 0) this.#notify(changed)
   }
 

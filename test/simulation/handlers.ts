@@ -8,10 +8,12 @@ import type { Queue } from '../../src/queue.js'
 import type { Attempt } from '../../src/worker/attempt.js'
 import type { JobContext } from '../../src/worker/context.js'
 import { UNWRITABLE } from './database.js'
+import { effectPlanOf, endOfEffect, performEffect, type EffectPlan } from './effect-act.js'
+import type { EffectRules } from './effect-rules.js'
 import type { End, Run } from './ledger.js'
 import { SLOW_TYPE } from './plan.js'
 import type { Host } from './virtual-time.js'
-import type { World } from './world.js'
+import { describe, type World } from './world.js'
 
 /**
  * quick returns at once · steps reports stages and progress · long outlasts its lease, and stops when it is told · deaf outlasts it and does
@@ -53,13 +55,16 @@ export const TYPES = ['work', SLOW_TYPE, 'notify'] as const
 export interface Payload {
   acts: Act[]
   key: string
+  /** Each attempt takes the same step and has the same effect. */
+  effect?: EffectPlan
 }
 
 export function payloadOf({ random, plan }: World, key: string): Payload {
   if (plan.brisk && random.chance(0.7)) return { acts: ['quick'], key }
   const acts: Act[] = []
   while (random.chance(0.4) && acts.length < 3) acts.push(random.pick(ACTS))
-  return { acts: [...acts, random.pick(LAST_ACTS)], key }
+  const effect = random.chance(plan.effects) ? effectPlanOf(random) : undefined
+  return { acts: [...acts, random.pick(LAST_ACTS)], key, ...(effect && { effect }) }
 }
 
 const payload: StandardSchemaV1<Payload, Payload> = {
@@ -73,14 +78,20 @@ function slowPayload({ time, random }: World): StandardSchemaV1<Payload, Payload
   return { '~standard': { version: 1, vendor: 'simulation', validate } }
 }
 
+/** What becomes known of the handlers. */
+export interface Observers {
+  started(run: Run): void
+  effects: EffectRules
+}
+
 /** Defines the types on a queue of this host. `kill` takes the host's process away. */
-export function defineTypes(queue: Queue, host: Host, world: World, started: (run: Run) => void, kill: () => void): void {
+export function defineTypes(queue: Queue, host: Host, world: World, observers: Observers, kill: () => void): void {
   const { plan } = world
   const common = {
     payload,
     timeout: `${plan.timeoutMs}ms`,
     retry: { maxAttempts: plan.maxAttempts, backoff: { base: '300ms' }, maxDelay: '2s' },
-    run: (job: JobContext<Payload>) => new Handling(job, host, world, kill).run(started),
+    run: (job: JobContext<Payload>) => new Handling(job, host, world, observers, kill).run(),
   } as const
   queue.define('work', { ...common, idempotency: { none: 'each is meant' } })
   queue.define(SLOW_TYPE, {
@@ -99,23 +110,27 @@ class Handling {
   readonly #job: JobContext<Payload>
   readonly #host: Host
   readonly #world: World
+  readonly #observers: Observers
   readonly #kill: () => void
+  /** How its effect has ended it. */
+  #effectEnd: End | undefined
 
-  constructor(job: JobContext<Payload>, host: Host, world: World, kill: () => void) {
+  constructor(job: JobContext<Payload>, host: Host, world: World, observers: Observers, kill: () => void) {
     this.#job = job
     this.#host = host
     this.#world = world
+    this.#observers = observers
     this.#kill = kill
   }
 
-  async run(started: (run: Run) => void): Promise<unknown> {
+  async run(): Promise<unknown> {
     const { time, ledger, coverage, random } = this.#world
     const job = this.#job
     const run = ledger.begin(job as unknown as Attempt, this.#host, time.now)
-    started(run)
-    const { acts } = job.payload
+    this.#observers.started(run)
+    const { acts, effect } = job.payload
     const act = acts[Math.min(ledger.startsOf(job.id), acts.length) - 1]!
-    this.#world.note(this.#host, () => `${job.id} starts attempt ${job.attempt}: ${act}`)
+    this.#world.note(this.#host, () => `${job.id} starts attempt ${job.attempt}: ${effectText(effect, act)}`)
     const ended = (end: End): void => {
       run.end = end
       run.endedAt = time.now
@@ -130,11 +145,24 @@ class Handling {
     // Most handlers never look at their signal, and a worker must do without.
     const signal = random.chance(0.5) ? job.signal : undefined
     try {
+      if (effect?.first) await this.#effect(effect, signal)
       const result = await this.#perform(act, signal)
+      if (effect?.first === false) await this.#effect(effect, signal)
       ended(act === 'unwritable' ? 'refused' : 'returned')
       return result
     } catch (error) {
-      ended(signal?.aborted && error === signal.reason ? 'aborted' : END_OF[act])
+      ended(this.#effectEnd ?? (signal?.aborted && error === signal.reason ? 'aborted' : END_OF[act]))
+      throw error
+    }
+  }
+
+  async #effect(plan: EffectPlan, signal: AbortSignal | undefined): Promise<void> {
+    const caller = { host: this.#host, signal, kill: this.#kill }
+    try {
+      await performEffect(this.#job, plan, caller, this.#world, this.#observers.effects)
+    } catch (error) {
+      this.#effectEnd = endOfEffect(error, this.#job.signal)
+      if (this.#effectEnd === undefined) this.#world.fail('nothing fails unexpectedly', describe(error))
       throw error
     }
   }
@@ -181,6 +209,12 @@ class Handling {
       this.#world.time.after(ms, this.#host, resolve)
     })
   }
+}
+
+function effectText(effect: EffectPlan | undefined, act: Act): string {
+  if (!effect) return act
+  const text = `an effect, ${effect.onUnknown}`
+  return effect.first ? `${text}, then ${act}` : `${act}, then ${text}`
 }
 
 const END_OF: Record<Act, End> = {

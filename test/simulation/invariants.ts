@@ -14,6 +14,7 @@ import type {
   WorkerRow,
 } from '../../src/store.js'
 import { holds, settlementsOf, type Method } from './connection.js'
+import { EffectRules } from './effect-rules.js'
 import type { Run } from './ledger.js'
 import { Promptness } from './promptness.js'
 import { SLOW_TYPE } from './plan.js'
@@ -39,6 +40,7 @@ export class Invariants {
   readonly ids: string[] = []
   /** When a row was last changed, in true time. */
   changedAt = 0
+  readonly effects: EffectRules
   readonly #known = new Set<string>()
   readonly #acknowledged = new Set<string>()
   readonly #pruned = new Set<string>()
@@ -55,6 +57,7 @@ export class Invariants {
     this.#hosts = hosts
     this.#promptness = new Promptness(world, hosts, (id, token) => holds(this.row(id), { id, token }))
     this.#now = now
+    this.effects = new EffectRules(world, this)
   }
 
   /** A row with this id may come into being. */
@@ -75,6 +78,13 @@ export class Invariants {
 
   get rows(): Iterable<JobRow> {
     return this.#rows.values()
+  }
+
+  /** Failed jobs that have an effect in doubt. */
+  get held(): string[] {
+    return [...this.#rows.values()]
+      .filter(({ id, status }) => status === 'failed' && this.effects.inDoubt(id))
+      .map(({ id }) => id)
   }
 
   get allOver(): boolean {
@@ -131,6 +141,7 @@ export class Invariants {
     this.#count(row.status, 'none', seen.method)
     this.#pruned.add(row.id)
     this.#world.ledger.forget(row.id)
+    this.effects.forget(row.id)
     if (seen.method !== 'prune' || !FINAL.has(row.status))
       return this.#fail('no job is lost', `${row.id} was deleted while it was ${row.status}, by ${seen.method}`)
     const retention = (seen.args[0] as Retention)[`${row.status as 'succeeded' | 'failed' | 'canceled'}Ms`]
@@ -315,7 +326,9 @@ export class Invariants {
       return this.#fail('every write is fenced', `a settlement of ${id} was taken without its token`)
     if (settlement.status !== 'retrying' && after.get(id)?.status !== settlement.status)
       this.#fail('no job is lost', `a settlement of ${id} as ${settlement.status} was taken and not written`)
-    if (settlement.status === 'succeeded') this.#effect(id)
+    if (settlement.status !== 'succeeded') return
+    this.#effect(id)
+    this.effects.succeeded(before.get(id)!)
   }
 
   /** What a job does in the database it does in the commit of its success. */

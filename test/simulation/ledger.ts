@@ -12,6 +12,7 @@ export type End =
   | 'snoozed'
   | 'rate_limited'
   | 'aborted'
+  | 'held'
 
 export interface Run {
   readonly attempt: Attempt

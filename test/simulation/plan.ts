@@ -33,6 +33,10 @@ export interface Plan {
   /** Clocks leap, stand still, go at rates of their own, and the database's is set forward and back. */
   clocks: boolean
   notificationLoss: number
+  /** The share of jobs that have an effect at the provider. */
+  effects: number
+  /** The share of calls of the provider that meet a fault. */
+  providerFaults: number
   /** Whether watchers hear what kind of change it was. */
   exactNotifications: boolean
   /** How long finished jobs are kept. */
@@ -65,6 +69,8 @@ export function planOf(random: Random): Plan {
     interventions: random.whole(0, 8),
     clocks: random.chance(0.25),
     notificationLoss: random.pick([0, 0.1, 0.5, 1]),
+    effects: random.pick([0, 0.2, 0.6]),
+    providerFaults: random.pick([0.1, 0.4, 0.8]),
     exactNotifications: random.chance(0.5),
     retentionMs: random.pick([2_000, 3_600_000]),
     quietMs: random.chance(0.25) ? 2 * leaseMs + 8_000 : 0,

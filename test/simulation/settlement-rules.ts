@@ -63,14 +63,24 @@ function afterRun(facts: Facts, run: Run): Problem | undefined {
   const tookMs = Math.min(run.endedAt, now) - run.startedAt
   const stopping = facts.holder?.stopping === true
   // Nothing can have cut it off: it ended before its timeout, and before the grace after any cancellation.
-  const undisturbed = !stopping && !plan.clocks && tookMs < Math.min(plan.timeoutMs, CUT_OFF_GRACE_MS)
+  // The time of a slow type runs while its payload is checked.
+  const timedOut = before.type === SLOW_TYPE && run.attempt.abortedFor === 'timeout'
+  const undisturbed = !stopping && !timedOut && !plan.clocks && tookMs < Math.min(plan.timeoutMs, CUT_OFF_GRACE_MS)
   if (after.status === 'succeeded') {
     return run.end === 'returned' ? undefined : problem('effects happen once', `it succeeded, but its handler ${run.end}`)
   }
   if (run.end === 'returned' && undisturbed)
     return problem('no job is lost', `its handler returned, and it became ${after.status}`)
+  const isHeld = after.status === 'failed' && entry?.code === 'effect_unknown'
+  if (run.end === 'held' && run.attempt.abortedFor === undefined && after.status !== 'canceled' && !isHeld)
+    return problem('what is in doubt is held', `its handler held it, and it became ${after.status} with ${entry?.code}`)
   if (after.status === 'failed') {
-    const maySo = run.end === 'permanent' || run.end === 'refused' || before.attempts >= limit || givesUpEarly(before, entry)
+    const maySo =
+      run.end === 'permanent' ||
+      run.end === 'refused' ||
+      run.end === 'held' ||
+      before.attempts >= limit ||
+      givesUpEarly(before, entry)
     return maySo
       ? undefined
       : problem('no job is lost', `it failed with ${before.attempts} of ${limit} attempts, and its handler ${run.end}`)

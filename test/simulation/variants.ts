@@ -2,6 +2,9 @@
  * What must be found out: each variant breaks one promise of the store, or one duty of the worker, and the simulation has to notice it.
  * Where the true one would do the same by chance, as a fence that nobody tries, it takes a few more runs.
  */
+import type { EffectOptions } from '../../src/effects/effect.js'
+import { StoreLog } from '../../src/effects/log.js'
+import { Steps } from '../../src/effects/steps.js'
 import type { FencedSettlement, HeartbeatReply, JobRow, Store } from '../../src/store.js'
 import { RULES, type Rules, type StoredJob } from '../../src/testing/model-rules.js'
 import { isFinal, type Settlement } from '../../src/transition.js'
@@ -38,6 +41,9 @@ const noop = (): void => {}
 
 const { abort } = Attempt.prototype
 const { slotFreed } = ClaimLoop.prototype
+const { holds } = Lease.prototype
+const { effect } = Steps.prototype
+const { record } = StoreLog.prototype
 
 /** Changes what is written, whichever call brings it. */
 function settling(
@@ -56,6 +62,16 @@ function settling(
 
 function deciding(change: (settlement: Settlement, row: JobRow | undefined) => Settlement): (store: Store) => Partial<Store> {
   return (store) => settling(store, (write, row) => ({ ...write, settlement: change(write.settlement, row) }))
+}
+
+type Effect = EffectOptions<unknown, unknown>
+
+/** Changes what a handler says of its effects. The steps are those of one attempt. */
+function effects(change: (options: Effect, steps: Steps) => Effect): () => () => void {
+  const other = function (this: Steps, name: string, options: Effect) {
+    return effect.call(this, name, change(options, this))
+  }
+  return method(Steps.prototype, 'effect', other as Steps['effect'])
 }
 
 const isLoss = (settlement: Settlement): boolean => 'entry' in settlement && settlement.entry?.kind === 'lost'
@@ -307,4 +323,147 @@ const PEOPLE: Record<string, Variant> = {
   'pruning does not look at the retention': { rules: { mayPrune: ({ row }) => isFinal(row.status) } },
 }
 
-export const VARIANTS: Readonly<Record<string, Variant>> = { ...FENCES, ...CLAIMS, ...LEASES, ...STOPS, ...DECISIONS, ...PEOPLE }
+const STEPS: Record<string, Variant> = {
+  'steps are recorded by the id alone': {
+    alter: (store) => ({
+      recordStep: async (fence, step) => {
+        const [row] = await store.get([fence.id])
+        return store.recordStep({ ...fence, token: row?.claimToken ?? fence.token }, step)
+      },
+    }),
+  },
+  'a step is answered and not written': {
+    alter: (store, { random }) => ({
+      recordStep: async (fence, step) => {
+        const [row] = await store.get([fence.id])
+        const held = row?.status === 'running' && row.claimToken === fence.token
+        return held && random.chance(0.2) ? 'recorded' : store.recordStep(fence, step)
+      },
+    }),
+  },
+  'the steps of earlier attempts are forgotten': {
+    alter: (store) => ({
+      steps: async (jobId) => {
+        const [row] = await store.get([jobId])
+        return (await store.steps(jobId)).filter(({ attempt }) => attempt === row?.attempts)
+      },
+    }),
+  },
+  'a repair deletes the steps': {
+    alter: (store) => {
+      const deleted = new Set<string>()
+      const rowOf = (jobId: string, name: string): string => JSON.stringify([jobId, name])
+      return {
+        repair: async (ids, by) => {
+          const answers = await store.repair(ids, by)
+          for (const answer of answers) {
+            if (!answer?.changed) continue
+            for (const { name } of await store.steps(answer.row.id)) deleted.add(rowOf(answer.row.id, name))
+          }
+          return answers
+        },
+        recordStep: async (fence, step) => {
+          const outcome = await store.recordStep(fence, step)
+          if (outcome === 'recorded') deleted.delete(rowOf(fence.id, step.name))
+          return outcome
+        },
+        steps: async (jobId) => (await store.steps(jobId)).filter(({ name }) => !deleted.has(rowOf(jobId, name))),
+      }
+    },
+  },
+  'what is recorded is not read': { patch: method(StoreLog.prototype, 'load', () => Promise.resolve([])) },
+  'a word on an effect is taken while its job runs': {
+    alter: (store) => ({
+      resolveStep: async (jobId, resolved, by) => {
+        const [row] = await store.get([jobId])
+        const step = (await store.steps(jobId)).find(({ name }) => name === resolved.name)
+        if (row?.status !== 'running' || !step) return store.resolveStep(jobId, resolved, by)
+        return (await store.recordStep({ id: jobId, token: row.claimToken }, { ...step, ...resolved })) === 'recorded'
+      },
+    }),
+  },
+  'a word on an effect is answered and not written': { alter: () => ({ resolveStep: () => Promise.resolve(true) }) },
+}
+
+const ofAttempt = new WeakMap<Steps, number>()
+const lookedAt = new WeakSet<JobRow>()
+
+const EFFECTS: Record<string, Variant> = {
+  'an effect is recorded as started while it is called': {
+    patch: method(StoreLog.prototype, 'record', function (this: StoreLog, step) {
+      const recorded = record.call(this, step)
+      if (step.state !== 'started') return recorded
+      recorded.catch(noop)
+      return Promise.resolve()
+    }),
+  },
+  'the key of an effect is made of the attempt': {
+    patch: effects((options, steps) => {
+      const { run } = options
+      const attempt = ofAttempt.get(steps) ?? Math.random()
+      ofAttempt.set(steps, attempt)
+      return { ...options, run: (body, call) => run(body, { ...call, key: `${call.key}-${attempt}` }) }
+    }),
+  },
+  'the request of an effect is made anew for each call': {
+    patch: effects((options) => {
+      const { run, request } = options
+      return { ...options, run: (body, call) => run(typeof request === 'function' ? (request as () => unknown)() : body, call) }
+    }),
+  },
+  'an effect in doubt is called again without a word': {
+    patch: effects(({ request, run, onUnknown, ...rest }) =>
+      onUnknown === 'hold' ? { request, run, onUnknown: 'same_key' } : ({ request, run, onUnknown, ...rest } as Effect),
+    ),
+  },
+  'what a provider cannot tell is taken for not done': {
+    patch: effects((options) => {
+      if (options.onUnknown !== 'reconcile') return options
+      const { reconcile } = options
+      return {
+        ...options,
+        reconcile: async (body, call) => {
+          const answer = await reconcile(body, call)
+          return answer === 'unknown' ? 'not_done' : answer
+        },
+      }
+    }),
+  },
+  'a provider is not asked': {
+    patch: effects((options) => (options.onUnknown === 'reconcile' ? { ...options, reconcile: () => 'not_done' } : options)),
+  },
+  'every error of a call is taken for a refusal': {
+    patch: effects((options) => {
+      const { run } = options
+      const refused = (): never => {
+        throw Object.assign(new Error('too many requests'), { status: 429 })
+      }
+      return { ...options, run: async (body, call) => Promise.resolve(run(body, call)).catch(refused) }
+    }),
+  },
+  'an effect is called without a look at the lease': {
+    patch: method(Lease.prototype, 'holds', function (this: Lease, row) {
+      if (lookedAt.has(row)) return true
+      lookedAt.add(row)
+      return holds.call(this, row)
+    }),
+  },
+  'a held job is tried again': {
+    alter: deciding((settlement, row) =>
+      settlement.status === 'failed' && settlement.entry.code === 'effect_unknown' && row
+        ? { status: 'retrying', attempts: row.attempts, waits: 0, delayMs: 100, entry: settlement.entry }
+        : settlement,
+    ),
+  },
+}
+
+export const VARIANTS: Readonly<Record<string, Variant>> = {
+  ...FENCES,
+  ...CLAIMS,
+  ...LEASES,
+  ...STOPS,
+  ...DECISIONS,
+  ...PEOPLE,
+  ...STEPS,
+  ...EFFECTS,
+}

@@ -1,7 +1,8 @@
-/** What all parts of one run share: its time, its chance, its plan, what has been met, and the first violation. */
+/** What all parts of one run share: its time, its chance, its plan, what has been met, the system elsewhere, and the first violation. */
 import type { Coverage } from './coverage.js'
 import { Ledger } from './ledger.js'
 import { planOf, type Plan } from './plan.js'
+import { Provider } from './provider.js'
 import { Random } from './random.js'
 import { VirtualTime, type Host } from './virtual-time.js'
 
@@ -19,6 +20,7 @@ export class World {
   readonly time: VirtualTime
   readonly coverage: Coverage
   readonly ledger = new Ledger()
+  readonly provider: Provider
   /** No fault is begun any more. */
   healthy = false
   violation: Violation | undefined
@@ -31,6 +33,7 @@ export class World {
     this.time = new VirtualTime(this.random)
     this.time.uncaught = (error) => this.fail('nothing is thrown where nobody catches it', describe(error))
     this.coverage = coverage
+    this.provider = new Provider(this)
     this.#trace = trace
   }
 

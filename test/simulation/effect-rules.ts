@@ -1,0 +1,223 @@
+/**
+ * What must hold of steps and effects. What is recorded is kept here a second time, by the rules of `src/effects/record.ts` written
+ * down anew; the table must be the same after each write, and so must what a handler reads. What happens at the provider is counted.
+ */
+import type { NewStep, RecordOutcome, StepRow } from '../../src/effects/record.js'
+import type { Fence, JobRow } from '../../src/store.js'
+import type { Attempt } from '../../src/worker/attempt.js'
+import { holds, type Arguments, type Method } from './connection.js'
+import type { OnUnknown } from './effect-act.js'
+import type { Payload } from './handlers.js'
+import type { World } from './world.js'
+
+interface Recorded extends NewStep {
+  /** The claim under which it was written last. */
+  token: string | null
+}
+
+interface Claims {
+  row(id: string): JobRow | undefined
+  isLive(row: JobRow | undefined, token: string | null): boolean
+}
+
+/** The columns that a write decides. */
+const COLUMNS = ['name', 'kind', 'state', 'attempt', 'request', 'key', 'value'] as const
+
+export class EffectRules {
+  readonly #world: World
+  readonly #claims: Claims
+  readonly #recorded = new Map<string, Map<string, Recorded>>()
+  /** How often the effect of a job has happened. */
+  readonly #happened = new Map<string, number>()
+  /** What the first call of a job's effect brought. One that was refused begins anew, with the same key. */
+  readonly #calls = new Map<string, { key: string; body: string | null }>()
+  /** Claims whose holder was told that the effect had not been done, by `job token`. */
+  readonly #toldNotDone = new Set<string>()
+
+  constructor(world: World, claims: Claims) {
+    this.#world = world
+    this.#claims = claims
+    world.provider.happened = (jobId, knowsKeys) => this.#happens(jobId, knowsKeys)
+  }
+
+  /** A call of the store has taken effect; `stored` reads the table. */
+  async observe(
+    method: Method,
+    args: readonly unknown[],
+    answer: unknown,
+    stored: (jobId: string) => Promise<StepRow[]>,
+  ): Promise<void> {
+    switch (method) {
+      case 'recordStep': {
+        const [fence, step] = args as Arguments<'recordStep'>
+        this.#record(fence, step, answer as RecordOutcome)
+        return this.#compare(fence.id, await stored(fence.id))
+      }
+      case 'resolveStep': {
+        const [id, step] = args as Arguments<'resolveStep'>
+        this.#resolve(id, step, answer as boolean)
+        return this.#compare(id, await stored(id))
+      }
+      case 'steps':
+        return this.#compare(args[0] as string, answer as StepRow[])
+      case 'repair':
+        for (const id of args[0] as string[]) this.#compare(id, await stored(id))
+    }
+  }
+
+  /** The job is deleted: another may come under its id. */
+  forget(jobId: string): void {
+    for (const each of [this.#recorded, this.#happened, this.#calls]) each.delete(jobId)
+  }
+
+  #record({ id, token }: Fence, step: NewStep, answer: RecordOutcome): void {
+    const row = this.#claims.row(id)
+    const steps = this.#of(id)
+    const before = steps.get(step.name)
+    const held = holds(row, { id, token })
+    const taken = before !== undefined && (before.state === 'done' || before.kind !== step.kind)
+    const expected = !held ? 'lost' : taken ? 'taken' : 'recorded'
+    this.#world.coverage.count(`record: ${answer}`)
+    this.#world.note(null, () => `the ${step.kind} of ${id} is recorded as ${step.state}: ${answer}`)
+    if (answer !== expected) {
+      const invariant = held ? 'what is recorded stays' : 'every write is fenced'
+      return this.#fail(invariant, `the ${step.kind} of ${id} was ${answer} as ${step.state}, and should be ${expected}`)
+    }
+    if (answer !== 'recorded') return
+    if (step.state === 'started' && before?.state === 'started' && before.token !== token) this.#beginsAgain(row!, token)
+    if (step.state === 'refused') this.#freed(id)
+    this.#recorded.set(id, steps.set(step.name, { ...step, token }))
+  }
+
+  #freed(id: string): void {
+    const first = this.#calls.get(id)
+    if (first) first.body = null
+  }
+
+  /** An effect of unknown outcome is begun once more. */
+  #beginsAgain({ id, payload }: JobRow, token: string | null): void {
+    const { onUnknown } = effectOf(payload)!
+    this.#world.coverage.count(`effect: begun again, ${onUnknown}`)
+    if (onUnknown === 'hold')
+      this.#fail('what is in doubt is held', `the effect of ${id} was begun again, and nobody had said a word`)
+    if (onUnknown === 'reconcile' && !this.#toldNotDone.has(`${id} ${token}`))
+      this.#fail('what is in doubt is asked for', `the effect of ${id} was begun again without the word of its provider`)
+  }
+
+  #resolve(id: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, answer: boolean): void {
+    const steps = this.#of(id)
+    const before = steps.get(step.name)
+    const status = this.#claims.row(id)?.status
+    const may = status === 'failed' && before?.kind === 'effect' && before.state === 'started'
+    if (answer !== may)
+      return this.#fail(
+        'a person decides on held effects',
+        `the effect of ${id}, which is ${status}, is ${before?.state}: a word on it was ${answer ? 'taken' : 'refused'}`,
+      )
+    if (!answer) return this.#world.coverage.count('resolve: too late')
+    this.#world.coverage.count(`resolve: ${step.state}`)
+    this.#world.note(null, () => `the effect of ${id} is resolved as ${step.state}`)
+    if (step.state === 'refused') this.#freed(id)
+    steps.set(step.name, { ...before!, ...step })
+  }
+
+  #compare(id: string, actual: readonly StepRow[]): void {
+    const expected = [...this.#of(id).values()]
+    const same =
+      actual.length === expected.length &&
+      actual.every((row, i) => COLUMNS.every((column) => row[column] === expected[i]![column]))
+    if (!same) this.#fail('what is recorded stays', `of ${id} is recorded ${textOf(actual)}, and should be ${textOf(expected)}`)
+  }
+
+  /** The function of a step is run. Whoever has lost the claim may not know what others have recorded. */
+  stepRuns({ id, token }: Attempt, name: string): void {
+    const recorded = this.#of(id).get(name)
+    this.#world.coverage.count('step: run')
+    if (recorded && holds(this.#claims.row(id), { id, token }))
+      this.#fail('a recorded step is not run again', `the step of ${id} has the value ${recorded.value}, and was run again`)
+  }
+
+  /** What a handler was given as the value of a step or effect. */
+  stepGave({ id, token, attempt }: Attempt, name: string, value: unknown): void {
+    if (!holds(this.#claims.row(id), { id, token })) return
+    const recorded = this.#of(id).get(name)
+    if (recorded && recorded.attempt !== attempt) this.#world.coverage.count(`${recorded.kind}: given from the record`)
+    if (recorded?.state !== 'done' || recorded.value !== JSON.stringify(value))
+      this.#fail('a recorded step gives its value', `the ${name} of ${id} gave ${String(value)}, recorded is ${recorded?.value}`)
+  }
+
+  /** A call leaves for the provider. */
+  called({ id, token }: Attempt, call: { key: string; body: unknown }, name: string): void {
+    const body = JSON.stringify(call.body)
+    const first = this.#calls.get(id) ?? { key: call.key, body }
+    first.body ??= body
+    this.#calls.set(id, first)
+    if (first.key !== call.key || first.body !== body)
+      this.#fail(
+        'an effect has one key and one request',
+        `the effect of ${id} was called with another ${first.body === body ? 'key' : 'body'}`,
+      )
+    const row = this.#claims.row(id)
+    // Where clocks go wrong, a claim may have been taken over a moment ago.
+    if (!this.#world.plan.clocks && !this.#claims.isLive(row, token))
+      return this.#fail('one live holder', `the effect of ${id} was called without a claim in force`)
+    const recorded = this.#of(id).get(name)
+    if (holds(row, { id, token }) && (recorded?.state !== 'started' || recorded.key !== call.key || recorded.request !== body))
+      this.#fail(
+        'an effect is recorded before it is called',
+        `the effect of ${id} was called, and is ${recorded?.state ?? 'not recorded'}`,
+      )
+  }
+
+  /** The provider has answered whoever holds this claim. */
+  told({ id, token }: Attempt, answer: unknown): void {
+    if (answer === 'not_done') this.#toldNotDone.add(`${id} ${token}`)
+  }
+
+  #happens(id: string, knowsKeys: boolean): void {
+    const times = (this.#happened.get(id) ?? 0) + 1
+    this.#happened.set(id, times)
+    this.#world.coverage.count('provider: something happened')
+    // Without keys all depends on the claim, which is a promise about time.
+    if (times > 1 && (knowsKeys || !this.#world.plan.clocks))
+      this.#fail('effects happen once', `the effect of ${id} happened ${times} times at its provider`)
+  }
+
+  /** The job is about to be called succeeded. */
+  succeeded({ id, payload }: JobRow): void {
+    const effect = effectOf(payload)
+    if (!effect) return
+    const recorded = [...this.#of(id).values()].find(({ kind }) => kind === 'effect')
+    this.#world.coverage.count(`effect: its job succeeded, ${effect.onUnknown}`)
+    // A job of the same business key, or one of the same id that is deleted, has the same key at the provider.
+    const happened = this.#world.provider.receiptOf(recorded?.key ?? '') !== undefined
+    if (recorded?.state !== 'done' || !happened)
+      this.#fail(
+        'effects happen once',
+        `${id} succeeded, its effect is ${recorded?.state ?? 'not recorded'}, and has ${happened ? '' : 'not '}happened`,
+      )
+  }
+
+  inDoubt(id: string): boolean {
+    return [...this.#of(id).values()].some(({ kind, state }) => kind === 'effect' && state === 'started')
+  }
+
+  #of(id: string): Map<string, Recorded> {
+    return this.#recorded.get(id) ?? new Map<string, Recorded>()
+  }
+
+  #fail(invariant: string, detail: string): void {
+    this.#world.fail(invariant, detail)
+  }
+}
+
+function effectOf(payload: string): { onUnknown: OnUnknown } | undefined {
+  return (JSON.parse(payload) as Payload).effect
+}
+
+/** Without keys and requests, which hold ids in a form that no run repeats. */
+function textOf(steps: readonly NewStep[]): string {
+  return steps.length === 0
+    ? 'nothing'
+    : steps.map(({ name, state, attempt }) => `${name} ${state} by attempt ${attempt}`).join(', ')
+}
