@@ -10,6 +10,7 @@ export type { IdempotencyRule, KeyPart, NoIdempotency, OnDuplicate } from './ide
 export type { JobContext, JobLog, Storable } from './worker/context.js'
 export type { EffectCall, EffectOptions, Reconciled } from './effects/effect.js'
 export type {
+  FailedJob,
   NewStep,
   OwnTransaction,
   RecordOutcome,

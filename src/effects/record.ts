@@ -10,7 +10,7 @@
  * request was frozen in the row before the call, and the row says no more until somebody who knows does. Every write is fenced by
  * the claim, like a report's, except for a person's word on a failed job. The rows outlive a repair, and go with their job.
  */
-import type { Fence, FencedSettlement } from '../store.js'
+import type { Fence, FencedSettlement, JobRow } from '../store.js'
 import type { Transaction } from '../transactions/transaction.js'
 
 export type StepKind = 'step' | 'effect' | 'checkpoint'
@@ -55,6 +55,9 @@ export interface OwnTransaction extends Transaction {
   query(sql: string, params: readonly (string | number | null)[]): object[] | Promise<object[]>
 }
 
+/** A failed job as somebody has found it. */
+export type FailedJob = Pick<JobRow, 'id' | 'finishedAt'>
+
 /** The part of a store that remembers steps. */
 export interface StepStore {
   /** What is recorded of a job, in the order in which it began. */
@@ -71,10 +74,11 @@ export interface StepStore {
   recordIn(transaction: Transaction, write: TransactionWrite): RecordOutcome | Promise<RecordOutcome>
 
   /**
-   * A person's word on an effect that is `started`, whose job is `failed`: writes `done` with its value, or `refused`, and notes it in the
-   * timeline, with `by`. Answers whether it was changed: not when the job has another status, or the effect another state.
+   * A person's word on an effect that is `started`, whose job is `failed` since it was looked at: writes `done` with its value, or `refused`,
+   * and notes it in the timeline, with `by`. Answers whether it was changed: not when the job has another status or `finishedAt`, which is
+   * to say that it has run again meanwhile, or the effect another state.
    */
-  resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean>
+  resolveStep(failed: FailedJob, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean>
 
   /**
    * Runs the work in a transaction on a connection of the store's own, which commits when it returns and rolls back when it throws.

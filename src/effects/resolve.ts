@@ -25,13 +25,17 @@ export type Resolution = {
 export async function resolveEffect(store: Store, id: string, resolution: Resolution): Promise<StepRow[]> {
   const { effect: name, by = null } = resolution
   checkName(name)
-  const step = startedEffect(await heldJob(store, id), await store.steps(id), name)
+  const job = await heldJob(store, id)
+  const step = startedEffect(job, await store.steps(id), name)
   const found = 'reconcile' in resolution ? await ask(step, resolution.reconcile) : resolution
   const done = found.as === 'done'
   const value = done ? encodeValue(found.result, `the value of the effect ${name}`) : null
-  const changed = await store.resolveStep(id, { name, state: done ? 'done' : 'refused', value }, by)
-  // Somebody else was faster: what is there now says what is wrong.
-  if (!changed) startedEffect(await heldJob(store, id), await store.steps(id), name)
+  const changed = await store.resolveStep(job, { name, state: done ? 'done' : 'refused', value }, by)
+  if (!changed) {
+    // Somebody else was faster: what is there now says what is wrong.
+    startedEffect(await heldJob(store, id), await store.steps(id), name)
+    throw stillUnknown(name, 'the job has run since it was looked at, so its provider must be looked at again')
+  }
   return (await store.steps(id)).filter(inDoubt)
 }
 
@@ -46,7 +50,11 @@ async function ask({ name, request, key }: StepRow, reconcile: (body: unknown, c
   const answer = (await reconcile(JSON.parse(request ?? 'null'), call)) as Reconciled<unknown>
   if (answer === 'not_done') return { as: 'not_done' }
   if (typeof answer === 'object' && answer !== null && 'done' in answer) return { as: 'done', result: answer.done }
-  throw new JobtableError('effect_unknown', `the outcome of the effect ${name} is still unknown: nothing was changed`, {
+  throw stillUnknown(name, 'nothing was changed')
+}
+
+function stillUnknown(name: string, what: string): JobtableError {
+  return new JobtableError('effect_unknown', `the outcome of the effect ${name} is still unknown: ${what}`, {
     data: { effect: name },
   })
 }

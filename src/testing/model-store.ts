@@ -3,7 +3,7 @@
  * of operations are held against. It takes its time from the clock alone, draws nothing at random and finishes every call
  * before it returns, so the same calls at the same times give the same answers.
  */
-import type { NewStep, RecordOutcome, StepRow } from '../effects/record.js'
+import type { FailedJob, NewStep, RecordOutcome, StepRow } from '../effects/record.js'
 import { JobtableError } from '../errors.js'
 import type {
   Change,
@@ -247,10 +247,13 @@ class Model implements ModelStore {
     return this.#held(fence) === undefined ? 'lost' : steps.record(fence.id, step, this.#clock.now())
   }
 
-  async resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
+  async resolveStep(failed: FailedJob, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
     const { jobs, steps } = this.#open()
     const now = this.#clock.now()
-    const resolved = jobs.get(jobId)?.row.status === 'failed' ? steps.resolve(jobId, step, now) : undefined
+    const { id: jobId } = failed
+    const row = jobs.get(jobId)?.row
+    const asFound = row?.status === 'failed' && row.finishedAt === failed.finishedAt
+    const resolved = asFound ? steps.resolve(jobId, step, now) : undefined
     if (resolved === undefined) return false
     const data = JSON.stringify({ effect: step.name, state: step.state, ...(by !== null && { by }) })
     this.#note(jobId, { kind: 'resolved', attempt: resolved.attempt, message: `resolved ${step.name}`, data }, now)

@@ -211,7 +211,7 @@ describe.each([
         if (row.history.at(-1)?.code !== 'effect_unknown' || !held) return false
         const found = provider.find(mark, held.key!)
         await store.resolveStep(
-          row.id,
+          row,
           { name: 'charge', state: found ? 'done' : 'refused', value: found ? JSON.stringify(found) : null },
           'a person',
         )

@@ -1,5 +1,5 @@
 /** A `Store` of which every call goes through one function. */
-import type { NewStep } from '../../src/effects/record.js'
+import type { FailedJob, NewStep } from '../../src/effects/record.js'
 import { JobtableError } from '../../src/errors.js'
 import type {
   Change,
@@ -57,8 +57,8 @@ export class Connection implements Store {
   recordStep(fence: Fence, step: NewStep): Promise<Answer<'recordStep'>> {
     return this.#wire.call('recordStep', [fence, step])
   }
-  resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
-    return this.#wire.call('resolveStep', [jobId, step, by])
+  resolveStep(failed: FailedJob, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
+    return this.#wire.call('resolveStep', [failed, step, by])
   }
   get(ids: readonly string[]): Promise<Answer<'get'>> {
     return this.#wire.call('get', [ids])

@@ -2,7 +2,7 @@
  * What must hold of steps and effects. What is recorded is kept here a second time, by the rules of `src/effects/record.ts` written
  * down anew; the table must be the same after each write, and so must what a handler reads. What happens at the provider is counted.
  */
-import type { NewStep, RecordOutcome, StepRow } from '../../src/effects/record.js'
+import type { FailedJob, NewStep, RecordOutcome, StepRow } from '../../src/effects/record.js'
 import type { Fence, JobRow } from '../../src/store.js'
 import type { Attempt } from '../../src/worker/attempt.js'
 import { holds, type Arguments, type Method } from './connection.js'
@@ -54,14 +54,17 @@ export class EffectRules {
         return this.#compare(fence.id, await stored(fence.id))
       }
       case 'resolveStep': {
-        const [id, step] = args as Arguments<'resolveStep'>
-        this.#resolve(id, step, answer as boolean)
-        return this.#compare(id, await stored(id))
+        const [failed, step] = args as Arguments<'resolveStep'>
+        this.#resolve(failed, step, answer as boolean)
+        return this.#compare(failed.id, await stored(failed.id))
       }
       case 'steps':
         return this.#compare(args[0] as string, answer as StepRow[])
       case 'repair':
         for (const id of args[0] as string[]) this.#compare(id, await stored(id))
+        return
+      default:
+        return
     }
   }
 
@@ -104,11 +107,12 @@ export class EffectRules {
       this.#fail('what is in doubt is asked for', `the effect of ${id} was begun again without the word of its provider`)
   }
 
-  #resolve(id: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, answer: boolean): void {
+  #resolve({ id, finishedAt }: FailedJob, step: Pick<NewStep, 'name' | 'state' | 'value'>, answer: boolean): void {
     const steps = this.#of(id)
     const before = steps.get(step.name)
-    const status = this.#claims.row(id)?.status
-    const may = status === 'failed' && before?.kind === 'effect' && before.state === 'started'
+    const row = this.#claims.row(id)
+    const status = row?.status
+    const may = status === 'failed' && row?.finishedAt === finishedAt && before?.kind === 'effect' && before.state === 'started'
     if (answer !== may)
       return this.#fail(
         'a person decides on held effects',

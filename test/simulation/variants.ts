@@ -374,12 +374,18 @@ const STEPS: Record<string, Variant> = {
   'what is recorded is not read': { patch: method(StoreLog.prototype, 'load', () => Promise.resolve([])) },
   'a word on an effect is taken while its job runs': {
     alter: (store) => ({
-      resolveStep: async (jobId, resolved, by) => {
-        const [row] = await store.get([jobId])
-        const step = (await store.steps(jobId)).find(({ name }) => name === resolved.name)
-        if (row?.status !== 'running' || !step) return store.resolveStep(jobId, resolved, by)
-        return (await store.recordStep({ id: jobId, token: row.claimToken }, { ...step, ...resolved })) === 'recorded'
+      resolveStep: async (failed, resolved, by) => {
+        const { id } = failed
+        const [row] = await store.get([id])
+        const step = (await store.steps(id)).find(({ name }) => name === resolved.name)
+        if (row?.status !== 'running' || !step) return store.resolveStep(failed, resolved, by)
+        return (await store.recordStep({ id, token: row.claimToken }, { ...step, ...resolved })) === 'recorded'
       },
+    }),
+  },
+  'a word on an effect is taken though its job has run again': {
+    alter: (store) => ({
+      resolveStep: async (failed, ...given) => store.resolveStep((await store.get([failed.id]))[0] ?? failed, ...given),
     }),
   },
   'a word on an effect is answered and not written': { alter: () => ({ resolveStep: () => Promise.resolve(true) }) },

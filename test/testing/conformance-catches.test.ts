@@ -299,6 +299,9 @@ const WRONG_CALLS: Record<string, Alter> = {
   'a resolution answers that all is well': (store) => ({
     resolveStep: async (...given) => (await store.resolveStep(...given), true),
   }),
+  'a resolution is taken whenever the job had failed': (store) => ({
+    resolveStep: async (failed, ...given) => store.resolveStep((await store.get([failed.id]))[0] ?? failed, ...given),
+  }),
   'prune leaves the steps': (store) => {
     const kept = new Map<string, StepRow[]>()
     return {

@@ -3,7 +3,7 @@
  * transaction of the write is over. A name that is done, or of another kind, is left as it is. Rows are found by primary key.
  */
 import { JobtableError } from '../../errors.js'
-import type { NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import type { FailedJob, NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
 import type { Fence } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
 import { resolution } from '../resolution.js'
@@ -92,7 +92,10 @@ export function* spoil(reason: RecordOutcome): Work<void> {
 
 const RESOLVE = `
 WITH failed AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1 AND CASE WHEN jobs.status = 'failed' THEN true END FOR UPDATE OF jobs
+  SELECT jobs.id FROM {jobs} AS jobs
+  WHERE jobs.id = $1 AND CASE WHEN jobs.status = 'failed' THEN true END
+    AND round(date_part('epoch', jobs.finished_at) * 1000) IS NOT DISTINCT FROM $7::float8
+  FOR UPDATE OF jobs
 ), resolved AS (
   UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}
   FROM failed WHERE steps.job_id = failed.id AND steps.name = $2 AND steps.kind = 'effect' AND steps.state = 'started'
@@ -104,10 +107,10 @@ RETURNING job_id`
 
 export function* resolveStep(
   text: Text,
-  jobId: string,
+  { id, finishedAt }: FailedJob,
   { name, state, value }: Pick<NewStep, 'name' | 'state' | 'value'>,
   by: string | null,
 ): Work<boolean> {
   const { message, data } = resolution(name, state, by)
-  return (yield { sql: text(RESOLVE), params: [jobId, name, state, value, message, data] }).length > 0
+  return (yield { sql: text(RESOLVE), params: [id, name, state, value, message, data, finishedAt] }).length > 0
 }

@@ -109,7 +109,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     steps: (jobId) => read(() => stepsOf(text, jobId)),
     recordStep: (fence, step) => read(() => recordStep(text, fence, step)),
     recordIn: (transaction, write) => recordOrSpoil(database, transaction, write),
-    resolveStep: (jobId, step, by) => write(() => resolveStep(text, jobId, step, by), 'state'),
+    resolveStep: (failed, step, by) => write(() => resolveStep(text, failed, step, by), 'state'),
     transact: (work) => lend(database, work),
 
     watch: (listener) => watcher.add(listener),

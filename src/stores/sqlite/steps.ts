@@ -2,7 +2,7 @@
  * What is remembered of steps, effects and checkpoints. Every statement finds its row by primary key. A name that is done, or of
  * another kind, is left as it is.
  */
-import type { NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import type { FailedJob, NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
 import type { Fence } from '../../store.js'
 import { resolution } from '../resolution.js'
 import type { Sql } from './database.js'
@@ -55,22 +55,23 @@ export function* recordIn(now: number, write: TransactionWrite): SqliteWork<Reco
 
 export function resolveStep(
   sql: Sql,
-  jobId: string,
+  { id, finishedAt }: FailedJob,
   { name, state, value }: Pick<NewStep, 'name' | 'state' | 'value'>,
   by: string | null,
 ): boolean {
   const [resolved] = sql.all(
     `UPDATE job_steps SET state = ?3, value = ?4, ended_at = ?5
      WHERE job_id = ?1 AND name = ?2 AND kind = 'effect' AND state = 'started'
-       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND status = 'failed')
+       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND status = 'failed' AND finished_at IS ?6)
      RETURNING attempt`,
-    jobId,
+    id,
     name,
     state,
     value,
     sql.now,
+    finishedAt,
   )
   if (!resolved) return false
-  addEvent(sql, jobId, { kind: 'resolved', attempt: resolved[0] as number, ...resolution(name, state, by) })
+  addEvent(sql, id, { kind: 'resolved', attempt: resolved[0] as number, ...resolution(name, state, by) })
   return true
 }

@@ -143,7 +143,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     // Not fleeting: an effect must not begin before its row is on the disk, nor its outcome be forgotten.
     recordStep: (fence, step) => database.write((sql) => runHere(sql, recordStep(sql.now, fence, step)), { quiet: true }),
     recordIn: (transaction, write) => join(database, transaction, (now) => recordIn(now, write)),
-    resolveStep: (jobId, step, by) => database.write((sql) => resolveStep(sql, jobId, step, by)),
+    resolveStep: (failed, step, by) => database.write((sql) => resolveStep(sql, failed, step, by)),
     transact: (work) => database.transact(work),
 
     watch: (listener) => watcher.add(listener),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { NewStep, StepRow } from '../../effects/record.js'
+import type { FailedJob, NewStep, StepRow } from '../../effects/record.js'
 import type { JobRow } from '../../store.js'
 import { failed, fence, retrying, succeeded, type Bench } from './bench.js'
 import { test, type TestGroup } from './suite.js'
@@ -123,7 +123,7 @@ export const stepTests: TestGroup = {
     test('a person resolves an effect of a failed job, and the timeline says who', async (bench) => {
       const row = await held(bench)
       bench.clock.advance(1_000)
-      assert.equal(await bench.store.resolveStep(row.id, { name: 'charge', state: 'done', value: '{"ok":1}' }, 'ann'), true)
+      assert.equal(await bench.store.resolveStep(row, { name: 'charge', state: 'done', value: '{"ok":1}' }, 'ann'), true)
       const [now] = await bench.store.steps(row.id)
       assert.deepEqual(now, {
         ...effect({ state: 'done', value: '{"ok":1}' }),
@@ -143,16 +143,30 @@ export const stepTests: TestGroup = {
     test('nothing but a started effect of a failed job is resolved', async (bench) => {
       const running = await bench.running()
       await recorded(bench, running, effect(), step())
-      const resolve = (id: string, name: string): Promise<boolean> =>
-        bench.store.resolveStep(id, { name, state: 'refused', value: null }, null)
-      assert.equal(await resolve(running.id, 'charge'), false)
+      const resolve = (row: FailedJob, name: string): Promise<boolean> =>
+        bench.store.resolveStep(row, { name, state: 'refused', value: null }, null)
+      assert.equal(await resolve(running, 'charge'), false)
       await bench.settle(running, failed())
+      const row = await bench.row(running.id)
       assert.deepEqual(
-        [await resolve(running.id, 'make'), await resolve(running.id, 'nothing'), await resolve('nobody', 'charge')],
+        [await resolve(row, 'make'), await resolve(row, 'nothing'), await resolve({ ...row, id: 'nobody' }, 'charge')],
         [false, false, false],
       )
-      assert.deepEqual([await resolve(running.id, 'charge'), await resolve(running.id, 'charge')], [true, false])
+      assert.deepEqual([await resolve(row, 'charge'), await resolve(row, 'charge')], [true, false])
       assert.equal((await bench.store.events(running.id)).length, 1)
+    }),
+
+    test('a word on a job that has run and failed again since it was looked at is not taken', async (bench) => {
+      const row = await held(bench)
+      await bench.store.repair([row.id], null)
+      bench.clock.advance(1)
+      const [again] = (await bench.claim({ token: 'again' })).jobs
+      await recorded(bench, again!, effect())
+      await bench.settle(again!, failed())
+      const refused = { name: 'charge', state: 'refused', value: null } as const
+      assert.equal(await bench.store.resolveStep(row, refused, null), false)
+      assert.equal((await bench.store.steps(row.id))[0]!.state, 'started')
+      assert.equal(await bench.store.resolveStep(await bench.row(row.id), refused, null), true)
     }),
   ],
 }
