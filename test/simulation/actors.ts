@@ -2,6 +2,7 @@
  * Who acts in a run: worker processes and a sweeper under a supervisor that starts them again, producers that enqueue and try again, a
  * person who cancels and repairs, another program that inserts rows by hand, and fate.
  */
+import type { EffectCall } from '../../src/effects/effect.js'
 import { JobtableError } from '../../src/errors.js'
 import type { FileStore } from '../../src/files.js'
 import type { Job } from '../../src/job.js'
@@ -275,7 +276,12 @@ export class Actors {
     const ids = this.#database.invariants.ids
     if (ids.length === 0) return
     const { held } = this.#database.invariants
-    if (held.length > 0 && random.chance(0.6)) return this.#resolve(person, random.pick(held))
+    if (held.length > 0 && random.chance(0.6)) {
+      const id = random.pick(held)
+      // Two may look after the same job at the same time.
+      for (let people = random.chance(0.3) ? 2 : 1; people > 0; people--) this.#resolve(person, id)
+      return
+    }
     const id = random.pick(ids)
     const repairs = random.chance(0.5)
     time.after(0, person.host, () => {
@@ -296,7 +302,10 @@ export class Actors {
         const step = steps.find(({ kind, state }) => kind === 'effect' && state === 'started')
         if (!step) return
         const { name: effect, key } = step
-        if (random.chance(0.3)) return person.queue.resolve(id, { effect, by, reconcile: (_, call) => provider.look(call.key) })
+        if (random.chance(0.5)) {
+          const reconcile = (_: unknown, call: EffectCall) => provider.findFor(person.host, call.key)
+          return person.queue.resolve(id, { effect, by, reconcile })
+        }
         const found = provider.look(key!)
         this.#world.note(person.host, () => `finds the effect of ${id} ${typeof found === 'object' ? 'done' : found}`)
         if (found === 'unknown') return

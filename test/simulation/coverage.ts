@@ -40,6 +40,18 @@ const MUST_BE_MET: readonly string[] = [
   'enqueue: took a key over',
   'enqueue: no answer',
   'effect: committed',
+  ...['served', 'unsent', 'unanswered', 'late', 'slow', 'limited', 'declined', 'unreachable', 'dead_before', 'dead_after'].map(
+    (fate) => `provider: ${fate}`,
+  ),
+  'provider: knew the key',
+  ...['done', 'not_done', 'unknown'].map((answer) => `reconcile: ${answer}`),
+  ...['recorded', 'lost', 'taken'].map((outcome) => `record: ${outcome}`),
+  ...['done', 'refused', 'too late'].map((word) => `resolve: ${word}`),
+  ...['same_key', 'reconcile', 'hold'].map((onUnknown) => `effect: its job succeeded, ${onUnknown}`),
+  ...['same_key', 'reconcile'].map((onUnknown) => `effect: begun again, ${onUnknown}`),
+  'effect: given from the record',
+  'step: given from the record',
+  'handler: held',
   ...['succeeded', 'failed', 'canceled', 'deleted'].map((what) => `result: ${what}`),
 ]
 

@@ -67,6 +67,13 @@ export class Provider {
     return receipt === undefined ? 'not_done' : { done: receipt }
   }
 
+  /** What a person finds, who may take some time to pass it on. */
+  findFor(host: Host, key: string): Promise<Reconciled<number>> {
+    const { random, time } = this.#world
+    const found = this.look(key)
+    return new Promise((resolve) => time.after(random.between(0, 3_000), host, () => resolve(found)))
+  }
+
   call(caller: Caller, call: ProviderCall): Promise<number> {
     const { random, time, plan, coverage } = this.#world
     const fate = this.#fate()
