@@ -61,6 +61,7 @@ export class Actors {
     for (let i = 0; i < 2; i++) this.#produce(this.#open(`producer${i + 1}`, false), Math.ceil(plan.jobs / 2))
     const person = this.#open('person', false)
     for (let i = 0; i < plan.interventions; i++) this.#sometime(() => this.#intervene(person))
+    for (let i = 0; i < plan.looks; i++) this.#sometime(() => this.#lookAfterHeld(person))
     if (this.#world.random.chance(0.3)) this.#sometime(() => this.#insertByHand())
     this.#planFaults()
   }
@@ -275,13 +276,6 @@ export class Actors {
     const { random, time } = this.#world
     const ids = this.#database.invariants.ids
     if (ids.length === 0) return
-    const { held } = this.#database.invariants
-    if (held.length > 0 && random.chance(0.6)) {
-      const id = random.pick(held)
-      // Two may look after the same job at the same time.
-      for (let people = random.chance(0.3) ? 2 : 1; people > 0; people--) this.#resolve(person, id)
-      return
-    }
     const id = random.pick(ids)
     const repairs = random.chance(0.5)
     time.after(0, person.host, () => {
@@ -291,6 +285,15 @@ export class Actors {
         (error: unknown) => this.#checkExpected(error),
       )
     })
+  }
+
+  /** Two may look after the same job at the same time. */
+  #lookAfterHeld(person: Process): void {
+    const { random } = this.#world
+    const { held } = this.#database.invariants
+    if (held.length === 0) return
+    const id = random.pick(held)
+    for (let people = random.whole(1, 2); people > 0; people--) this.#resolve(person, id)
   }
 
   /** Looks at the provider, and says what is to be seen there. What resolves the last doubt repairs the job too. */

@@ -30,6 +30,8 @@ export interface Plan {
   outages: number
   /** How often a person cancels or repairs something. */
   interventions: number
+  /** How often somebody looks for jobs that are held, and resolves one. */
+  looks: number
   /** Clocks leap, stand still, go at rates of their own, and the database's is set forward and back. */
   clocks: boolean
   notificationLoss: number
@@ -67,6 +69,7 @@ export function planOf(random: Random): Plan {
     stops: random.whole(0, 3),
     outages: random.pick([0, 0, 1, 2]),
     interventions: random.whole(0, 8),
+    looks: random.whole(0, 8),
     clocks: random.chance(0.25),
     notificationLoss: random.pick([0, 0.1, 0.5, 1]),
     effects: random.pick([0, 0.2, 0.6]),
