@@ -30,6 +30,7 @@ export type ErrorCode =
   | 'store_full'
   | 'store_read_only'
   | 'store_unavailable'
+  | 'stream_full'
   | 'transaction_over'
   | 'transaction_uncommitted'
   | 'type_defined_twice'

@@ -21,6 +21,8 @@ export type {
   TransactionWrite,
 } from './effects/record.js'
 export type { Resolution } from './effects/resolve.js'
+export type { StreamAppend, StreamInfo, StreamPlace, StreamStore, StreamText } from './streams/record.js'
+export type { JobStream, StreamOptions } from './streams/stream.js'
 export type { JobTransaction } from './transactions/own.js'
 export type { AttemptFacts, WorkerEvents, WorkerOptions } from './worker/options.js'
 export type { RunOnceOptions, RunOnceResult, RunTotals } from './run-once.js'

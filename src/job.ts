@@ -103,6 +103,10 @@ export class Job<Result = unknown> {
   get updatedAt(): Date {
     return new Date(this.#row.updatedAt)
   }
+  /** Greater after each change that can be seen here, of the streams too; it never goes back, whatever the clocks do. */
+  get rev(): number {
+    return this.#row.rev
+  }
   get finishedAt(): Date | null {
     return this.#row.finishedAt === null ? null : new Date(this.#row.finishedAt)
   }
@@ -171,6 +175,8 @@ export class Job<Result = unknown> {
 /** Whether anything changed that a watcher can see. */
 function differs(a: JobRow, b: JobRow): boolean {
   return (
+    a.rev !== b.rev ||
+    // Written by a jobtable of before there was a rev, or by hand.
     a.updatedAt !== b.updatedAt ||
     a.status !== b.status ||
     a.stage !== b.stage ||

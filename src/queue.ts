@@ -10,11 +10,14 @@ import { resolveEffect, type Resolution } from './effects/resolve.js'
 import { JobtableError } from './errors.js'
 import { localFiles, type FileStore } from './files.js'
 import { Job, type JobActions } from './job.js'
+import { statusFinal, superseded } from './job-errors.js'
 import type { AnyTypeOptions, Checked, IdempotencyOption, JobTypeOptions, PreparedType } from './job-type.js'
 import { consoleLogger, guarded, type Logger } from './logger.js'
 import { filesBeside, openStore } from './open-store.js'
 import { Producer, type Enqueued, type NamedEnqueueOptions } from './producer.js'
 import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, WorkerRow } from './store.js'
+import type { StreamInfo, StreamPlace, StreamText } from './streams/record.js'
+import { checkPlace } from './streams/stream.js'
 import { adapt, type ProductTransaction } from './transactions/index.js'
 import { isPool, type PgPool } from './stores/postgres/index.js'
 import { runWithin, type RunOnceOptions, type RunOnceResult, type RunTotals } from './run-once.js'
@@ -167,6 +170,20 @@ export class Queue {
   /** What is recorded of a job's steps, effects and checkpoints, in the order in which they began. */
   async steps(id: string): Promise<StepRow[]> {
     return (await this.open()).steps(id)
+  }
+
+  /** The streams of a job, in the order of their names: texts that its handler writes with `job.stream`. */
+  async streamsOf(id: string): Promise<StreamInfo[]> {
+    return (await this.open()).streams(id)
+  }
+
+  /**
+   * The text of a stream from a place on: where the last answer ended, if that attempt's text is still the stream's, else from 0 of what
+   * has replaced it. Undefined where there is no such stream (yet). Without a limit, which counts UTF-16 code units, all of it.
+   */
+  async readStream(id: string, name: string, after?: StreamPlace, limit?: number): Promise<StreamText | undefined> {
+    checkPlace(after, limit)
+    return (await this.open()).readStream(id, name, after ?? null, limit ?? null)
   }
 
   /**
@@ -373,19 +390,4 @@ function prepareRetention({
   canceled = '30d',
 }: NonNullable<QueueOptions['retention']>): Retention {
   return { succeededMs: parseDuration(succeeded), failedMs: parseDuration(failed), canceledMs: parseDuration(canceled) }
-}
-
-function statusFinal(row: JobRow, what: 'canceled' | 'retried'): JobtableError {
-  const rule = what === 'retried' ? 'only a failed or canceled job can be' : 'it is over'
-  return new JobtableError('status_final', `job ${row.id} is ${row.status} and cannot be ${what}: ${rule}`, {
-    data: { id: row.id, status: row.status },
-  })
-}
-
-function superseded(row: JobRow): JobtableError {
-  return new JobtableError(
-    'key_superseded',
-    `job ${row.id} cannot be retried: the newer job ${row.supersededBy} has taken over its idempotency key; look at that one`,
-    { data: { id: row.id, supersededBy: row.supersededBy } },
-  )
 }

@@ -20,6 +20,7 @@
  * Every method rejects with a `JobtableError` whose code starts with `store_` or `schema_` when the database cannot serve.
  */
 import type { StepStore } from './effects/record.js'
+import type { StreamAppend, StreamStore } from './streams/record.js'
 import type { Transaction } from './transactions/transaction.js'
 import type { HistoryEntry, FinalStatus, Settlement, Status } from './transition.js'
 
@@ -62,6 +63,8 @@ export interface JobRow {
   createdAt: number
   /** Every write to this row stamps it. */
   updatedAt: number
+  /** One more at every write to this row and to its streams, whatever the clocks do: a greater one is newer. */
+  rev: number
   finishedAt: number | null
 }
 
@@ -150,6 +153,7 @@ export interface Report extends Fence {
   stage?: string
   progress?: number
   events?: readonly NewEvent[]
+  streams?: readonly StreamAppend[]
 }
 
 export type EventKind = 'stage' | 'log' | 'file' | 'canceled' | 'cancel_requested' | 'repaired' | 'handed_back' | 'resolved'
@@ -263,7 +267,7 @@ export interface StoreAddress {
   }
 }
 
-export interface Store extends StepStore {
+export interface Store extends StepStore, StreamStore {
   /** What to call the database in messages, such as `sqlite:app.db`. Holds no password. */
   readonly name: string
 
@@ -322,7 +326,7 @@ export interface Store extends StepStore {
    */
   settle(settlements: readonly FencedSettlement[]): Promise<SettleOutcome[]>
 
-  /** Writes stages, progress and timeline events, in one commit; answers for each whether its fence held. */
+  /** Writes stages, progress, timeline events and what streams got, in one commit; answers for each whether its fence held. */
   report(reports: readonly Report[]): Promise<boolean[]>
 
   /** Signs a worker on, with a lease of `leaseMs` from now, under an id that was never used before. Needed before it claims. */
@@ -358,7 +362,7 @@ export interface Store extends StepStore {
   repair(ids: readonly string[], by: string | null): Promise<({ row: JobRow; changed: boolean } | undefined)[]>
 
   /**
-   * Deletes at most `limit` finished rows that are past their retention and `keepFor`, with their events and steps, and answers with
+   * Deletes at most `limit` finished rows that are past their retention and `keepFor`, with their events, steps and streams, and answers with
    * what was deleted, so that their files can go too. Call again until it answers with fewer than `limit`.
    */
   prune(retention: Retention, limit: number): Promise<PrunedJob[]>

@@ -44,6 +44,8 @@ function jobtableError(code: string | undefined): Verdict {
       return permanent(code, 'developer')
     case 'steps_changed':
       return permanent(code, 'developer')
+    case 'stream_full':
+      return permanent('too_large', 'developer')
     case 'effect_unknown':
       return permanent(code, 'operator')
     case 'payload_too_large':

@@ -9,6 +9,7 @@ import { clean, cleanLines, colored, moment, relative, statusCell } from './form
 import { percent } from './list.js'
 import type { On, Session } from './session.js'
 import { stepJson, stepsText } from './steps.js'
+import { streamJson, streamsText } from './streams.js'
 import { timelineOf, type TimelineEntry } from './timeline.js'
 import { jobJson, safeJson, safeText } from './view.js'
 
@@ -22,7 +23,7 @@ interface ShowOptions {
 export function addShow(program: Command, on: On): void {
   program
     .command('show')
-    .description('Show a job: its row, its attempts, its timeline and its steps. Secrets in its payload are masked.')
+    .description('Show a job: its row, its attempts, its timeline, its steps and its streams. Secrets in its payload are masked.')
     .argument('<id>', 'the job')
     .option('--full', 'do not shorten a long payload or result, and print the stacks of errors')
     .action(
@@ -31,9 +32,17 @@ export function addShow(program: Command, on: On): void {
           const row = await jobById(store, id)
           const timeline = timelineOf(row, await store.events(id))
           const steps = await store.steps(id)
-          if (session.json)
-            session.printJson({ ...toJson(row, timeline, full), steps: steps.map((step) => stepJson(step, full)) })
-          else session.print(`${toText(row, timeline, full, session)}${stepsText(steps, full, session)}`)
+          const streams = await store.streams(id)
+          if (session.json) {
+            session.printJson({
+              ...toJson(row, timeline, full),
+              steps: steps.map((step) => stepJson(step, full)),
+              streams: streams.map(streamJson),
+            })
+          } else {
+            const text = toText(row, timeline, full, session)
+            session.print(`${text}${stepsText(steps, full, session)}${streamsText(streams, session)}`)
+          }
           return EXIT.ok
         }),
       ),

@@ -11,6 +11,7 @@
  * the claim, like a report's, except for a person's word on a failed job. The rows outlive a repair, and go with their job.
  */
 import type { Fence, FencedSettlement, JobRow } from '../store.js'
+import type { StreamAppend } from '../streams/record.js'
 import type { Transaction } from '../transactions/transaction.js'
 
 export type StepKind = 'step' | 'effect' | 'checkpoint'
@@ -46,8 +47,10 @@ export interface StepRow extends NewStep {
  */
 export type RecordOutcome = 'recorded' | 'lost' | 'taken'
 
-/** What goes with the product's rows in one commit: a checkpoint, or the end of the job. */
-export type TransactionWrite = { step: NewStep; fence: Fence } | { settlement: FencedSettlement }
+/** What goes with the product's rows in one commit: a checkpoint, or the end of the job with what its streams got last. */
+export type TransactionWrite =
+  | { step: NewStep; fence: Fence }
+  | { settlement: FencedSettlement; streams?: readonly StreamAppend[] }
 
 /** A transaction that the store opened on a connection of its own, for the product's statements too. */
 export interface OwnTransaction extends Transaction {

@@ -13,6 +13,7 @@ import { atOnce, wait, type Waiting } from '../at-once.js'
 import { JobtableError } from '../errors.js'
 import type { PreparedType } from '../job-type.js'
 import type { JobRow, Store } from '../store.js'
+import type { StreamAppend } from '../streams/record.js'
 import { adapt, type ProductTransaction } from '../transactions/index.js'
 import { JobTransaction } from '../transactions/own.js'
 import type { Transaction } from '../transactions/transaction.js'
@@ -31,6 +32,8 @@ export interface TransactionsEnv {
   encodeResult(result: unknown): string | null
   /** Writes what was reported so far: once a transaction is open, that would wait for it. */
   flush(): Promise<void>
+  /** What its streams got and the store has not. */
+  lastOfStreams(): StreamAppend[]
   /** Throws once the attempt is over. */
   checkRunning(verb: string): void
 }
@@ -103,7 +106,9 @@ export class Transactions {
     if (!transaction.isOpen()) throw tooLate(transaction)
     this.completion = settlementOf(row, { type: 'succeeded', result }, type, false)
     const { id, token, settlement, maxAttempts, keepForMs } = this.completion
-    yield* wait(this.#write(transaction, { settlement: { id, token, settlement, maxAttempts, keepForMs } }))
+    // With the completion, after which nothing more could be appended; reports would wait for its transaction.
+    const streams = this.#env.lastOfStreams()
+    yield* wait(this.#write(transaction, { settlement: { id, token, settlement, maxAttempts, keepForMs }, streams }))
   }
 
   #write(transaction: Transaction, write: TransactionWrite): void | Promise<void> {

@@ -172,6 +172,8 @@ class Conversation {
         )
       case 'file':
         return this.#beginFile(message)
+      case 'stream':
+        return void this.#answer(message.call, this.#appendTo(message))
       case 'recall':
         return void this.#answer(message.call, this.#log.load())
       case 'record':
@@ -189,6 +191,12 @@ class Conversation {
   /** The context that a worker gives has it. */
   get #log(): StepLog {
     return (this.#job as JobContext<unknown> & Logged).stepLog
+  }
+
+  /** At once, so that the order of the messages is that of the text. */
+  async #appendTo({ name, maxLength, text, end }: FromHost & { type: 'stream' }): Promise<undefined> {
+    const stream = this.#job.stream(name, { maxLength })
+    await (end ? stream.end() : stream.write(text!))
   }
 
   #beginFile({ call, name, contentType }: FromHost & { type: 'file' }): void {

@@ -6,6 +6,8 @@ import { Steps } from '../effects/steps.js'
 import { JobtableError, type JobAborted } from '../errors.js'
 import { JobFile, toReadable, type FileContent, type FileDescription, type FileStore } from '../files.js'
 import type { JobContext, JobLog } from '../worker/context.js'
+import { checkStream, unheard, writeFrom, type JobStream, type StreamOptions } from '../streams/stream.js'
+import { logOf } from '../worker/words.js'
 import { packFailure, unpackFailure } from './failure.js'
 import type { FromHost, JobFacts, ToHost } from './protocol.js'
 
@@ -98,15 +100,15 @@ export class IsolatedJob implements JobContext<unknown> {
   }
 
   get log(): JobLog {
-    const at =
-      (level: keyof JobLog) =>
-      (...said: [message: string, facts?: object]): void =>
-        this.#tell({ type: 'log', level, said: said.map(plain) })
-    return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+    return logOf((level, ...said) => this.#tell({ type: 'log', level, said: said.map(plain) }))
   }
 
   get file(): JobContext<unknown>['file'] {
     return (name, content, options) => this.#storeFile(name, content, options)
+  }
+
+  get stream(): JobContext<unknown>['stream'] {
+    return (name, options) => this.#openStream(name, options)
   }
 
   get step(): JobContext<unknown>['step'] {
@@ -136,6 +138,18 @@ export class IsolatedJob implements JobContext<unknown> {
   /** When the handler has returned. */
   checkEnd(): void {
     this.#steps.checkEnd()
+  }
+
+  #openStream(name: string, { maxLength: given }: StreamOptions = {}): JobStream {
+    const maxLength = checkStream(name, given === undefined ? {} : { maxLength: given })
+    const say = async (said: { text?: string; end?: true }): Promise<void> =>
+      void (await this.#call((call) => ({ type: 'stream', call, name, maxLength, ...said })))
+    const stream: JobStream = {
+      write: (text) => unheard(say({ text })),
+      end: () => unheard(say({ end: true })),
+      from: (pieces) => writeFrom(stream, pieces, this.signal),
+    }
+    return stream
   }
 
   async #storeFile(name: string, content: FileContent, { contentType }: { contentType?: string } = {}): Promise<JobFile> {

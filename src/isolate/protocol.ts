@@ -27,6 +27,8 @@ export type FromHost =
   | { type: 'progress'; fraction: number }
   | { type: 'log'; level: keyof JobLog; said: unknown[] }
   | { type: 'file'; call: number; name: string; contentType: string | undefined }
+  /** Appends to a stream, or ends it. */
+  | { type: 'stream'; call: number; name: string; maxLength: number; text?: string; end?: true }
   /** What is recorded of the job's steps. */
   | { type: 'recall'; call: number }
   | { type: 'record'; call: number; step: NewStep }

@@ -30,5 +30,6 @@ export function newRow(job: NewJob, createdAt: number, runAfter: number): JobRow
     createdAt,
     updatedAt: createdAt,
     finishedAt: null,
+    rev: 0,
   }
 }

@@ -20,6 +20,8 @@ export type RawColumns = Pick<JobRow, 'id' | 'type' | 'payload' | 'status'>
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
+const written = (row: JobRow, now: number): Pick<JobRow, 'updatedAt' | 'rev'> => ({ updatedAt: now, rev: row.rev + 1 })
+
 const FREE = { lockedAt: null, lockedBy: null, claimToken: null } as const
 
 function raw(columns: RawColumns, now: number): StoredJob {
@@ -46,6 +48,7 @@ function raw(columns: RawColumns, now: number): StoredJob {
     createdAt: now,
     updatedAt: now,
     finishedAt: isFinal(columns.status) ? now : null,
+    rev: 0,
   }
   return { row, keepUntil: null }
 }
@@ -66,7 +69,7 @@ function mayTakeOver(holder: JobRow, supersedes: NewJob['supersedes']): boolean 
 }
 
 function superseded({ row, keepUntil }: StoredJob, by: string, now: number): StoredJob {
-  return { row: { ...row, supersededBy: by, updatedAt: now }, keepUntil }
+  return { row: { ...row, supersededBy: by, ...written(row, now) }, keepUntil }
 }
 
 const waits = (row: JobRow): boolean => row.status === 'pending' || row.status === 'retrying'
@@ -81,7 +84,7 @@ function claimOrder(a: JobRow, b: JobRow): number {
 
 function claimed({ row, keepUntil }: StoredJob, request: ClaimRequest, now: number): StoredJob {
   const claim = { lockedAt: now, lockedBy: request.workerId, claimToken: request.token, stage: null, progress: null }
-  return { row: { ...row, ...claim, status: 'running', attempts: row.attempts + 1, updatedAt: now }, keepUntil }
+  return { row: { ...row, ...claim, status: 'running', attempts: row.attempts + 1, ...written(row, now) }, keepUntil }
 }
 
 /** Pending rows have no token either, so a null token alone says nothing: the row must be running too. */
@@ -105,7 +108,7 @@ function noted(row: JobRow, entry: HistoryEntry | null, now: number): Pick<JobRo
 
 function settled({ row, keepUntil }: StoredJob, write: FencedSettlement, now: number): StoredJob {
   const { settlement, keepForMs } = write
-  const released: JobRow = { ...row, ...FREE, maxAttempts: row.maxAttempts ?? write.maxAttempts, updatedAt: now }
+  const released: JobRow = { ...row, ...FREE, maxAttempts: row.maxAttempts ?? write.maxAttempts, ...written(row, now) }
   if (settlement.status === 'retrying') {
     const { status, attempts, waits, delayMs, entry } = settlement
     const runAfter = delayMs === null ? row.runAfter : now + delayMs
@@ -126,9 +129,9 @@ function outcome(row: JobRow, settlement: Exclude<Settlement, { status: 'retryin
   }
 }
 
-function reported({ row, keepUntil }: StoredJob, { stage, progress }: Report, now: number): StoredJob {
-  if (stage === undefined && progress === undefined) return { row, keepUntil }
-  return { row: { ...row, stage: stage ?? row.stage, progress: progress ?? row.progress, updatedAt: now }, keepUntil }
+function reported({ row, keepUntil }: StoredJob, { stage, progress, streams = [] }: Report, now: number): StoredJob {
+  if (stage === undefined && progress === undefined && !(streams.length > 0)) return { row, keepUntil }
+  return { row: { ...row, stage: stage ?? row.stage, progress: progress ?? row.progress, ...written(row, now) }, keepUntil }
 }
 
 function leaseHolds(worker: WorkerRow, now: number): boolean {
@@ -144,9 +147,9 @@ function isLost(row: JobRow, workers: Workers, now: number): boolean {
 /** The row after somebody asked to cancel it; the same object when that changes nothing. */
 function canceled(stored: StoredJob, now: number): StoredJob {
   const { row, keepUntil } = stored
-  if (waits(row)) return { row: { ...row, ...FREE, status: 'canceled', finishedAt: now, updatedAt: now }, keepUntil }
+  if (waits(row)) return { row: { ...row, ...FREE, status: 'canceled', finishedAt: now, ...written(row, now) }, keepUntil }
   if (row.status !== 'running' || row.cancelRequestedAt !== null) return stored
-  return { row: { ...row, cancelRequestedAt: now, updatedAt: now }, keepUntil }
+  return { row: { ...row, cancelRequestedAt: now, ...written(row, now) }, keepUntil }
 }
 
 function mayRepair(row: JobRow): boolean {
@@ -171,7 +174,7 @@ function repaired({ row }: StoredJob, by: string | null, now: number): StoredJob
     finishedAt: null,
   }
   return {
-    row: { ...row, ...fresh, ...noted(row, entry, now), status: 'pending', runAfter: now, updatedAt: now },
+    row: { ...row, ...fresh, ...noted(row, entry, now), status: 'pending', runAfter: now, ...written(row, now) },
     keepUntil: null,
   }
 }

@@ -9,7 +9,6 @@ import type {
   Change,
   ClaimRequest,
   ClaimResult,
-  CountRow,
   Fence,
   FencedSettlement,
   Finding,
@@ -30,7 +29,7 @@ import type {
   WorkerList,
 } from '../store.js'
 import { RULES, type RawColumns, type Rules, type StoredJob } from './model-rules.js'
-import { closed, emptyTables, noTransactions, type Tables } from './model-tables.js'
+import { closed, countRows, emptyTables, noTransactions, type Tables } from './model-tables.js'
 
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -165,15 +164,8 @@ class Model implements ModelStore {
   async overview(): Promise<Overview> {
     this.#open()
     const now = this.#clock.now()
-    const counts = new Map<string, CountRow>()
-    for (const row of this.#rows()) {
-      const { type, queue, status, runAfter } = row
-      const group = JSON.stringify([type, queue, status])
-      const so = counts.get(group) ?? { type, queue, status, count: 0, due: 0, oldestRunAfter: Infinity }
-      const due = so.due + (this.#rules.isDue(row, now) ? 1 : 0)
-      counts.set(group, { ...so, count: so.count + 1, due, oldestRunAfter: Math.min(so.oldestRunAfter, runAfter) })
-    }
-    return { counts: [...counts.values()], ...(await this.workers()) }
+    const counts = countRows(this.#rows(), (row) => this.#rules.isDue(row, now))
+    return { counts, ...(await this.workers()) }
   }
 
   async workers(): Promise<WorkerList> {
@@ -232,6 +224,7 @@ class Model implements ModelStore {
       if (this.#held(report) === undefined) return false
       this.#write(report.id, (stored) => this.#rules.reported(stored, report, now))
       for (const event of report.events ?? []) this.#note(report.id, event, now)
+      for (const piece of report.streams ?? []) this.#tables.streams.append(this.#held(report)!, piece)
       return true
     })
     this.#changed()
@@ -260,6 +253,11 @@ class Model implements ModelStore {
     this.#changed()
     return true
   }
+
+  readonly streams: Store['streams'] = async (jobId) => this.#open().streams.of(this.#tables.jobs.get(jobId)?.row)
+
+  readonly readStream: Store['readStream'] = async (jobId, ...how) =>
+    this.#open().streams.read(this.#tables.jobs.get(jobId)?.row, ...how)
 
   async register(worker: WorkerInfo, leaseMs: number): Promise<void> {
     const now = this.#clock.now()
@@ -340,6 +338,7 @@ class Model implements ModelStore {
       jobs.delete(id)
       events.delete(id)
       this.#tables.steps.forget(id)
+      this.#tables.streams.forget(id)
     }
     this.#changed()
     return pruned

@@ -1,8 +1,9 @@
 /** What the model store keeps, and how it says that it cannot. */
 import { JobtableError } from '../errors.js'
-import type { Change, JobEvent, WorkerRow } from '../store.js'
+import type { Change, CountRow, JobEvent, JobRow, WorkerRow } from '../store.js'
 import type { StoredJob } from './model-rules.js'
 import { ModelSteps } from './model-steps.js'
+import { ModelStreams } from './model-streams.js'
 
 export interface Tables {
   /** 0 before `migrate`. */
@@ -11,6 +12,7 @@ export interface Tables {
   events: Map<string, JobEvent[]>
   workers: Map<string, WorkerRow>
   steps: ModelSteps
+  streams: ModelStreams
   watchers: Set<Watcher>
 }
 
@@ -20,7 +22,15 @@ interface Watcher {
 }
 
 export function emptyTables(): Tables {
-  return { version: 0, jobs: new Map(), events: new Map(), workers: new Map(), steps: new ModelSteps(), watchers: new Set() }
+  return {
+    version: 0,
+    jobs: new Map(),
+    events: new Map(),
+    workers: new Map(),
+    steps: new ModelSteps(),
+    streams: new ModelStreams(),
+    watchers: new Set(),
+  }
 }
 
 export function noTransactions(): JobtableError {
@@ -29,4 +39,16 @@ export function noTransactions(): JobtableError {
 
 export function closed(): JobtableError {
   return new JobtableError('store_unavailable', 'the model store is closed: open another')
+}
+
+export function countRows(rows: readonly JobRow[], isDue: (row: JobRow) => boolean): CountRow[] {
+  const counts = new Map<string, CountRow>()
+  for (const row of rows) {
+    const { type, queue, status, runAfter } = row
+    const group = JSON.stringify([type, queue, status])
+    const so = counts.get(group) ?? { type, queue, status, count: 0, due: 0, oldestRunAfter: Infinity }
+    const due = so.due + (isDue(row) ? 1 : 0)
+    counts.set(group, { ...so, count: so.count + 1, due, oldestRunAfter: Math.min(so.oldestRunAfter, runAfter) })
+  }
+  return [...counts.values()]
 }

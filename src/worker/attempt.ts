@@ -14,7 +14,6 @@ import { JobAborted, JobtableError, type AbortCause, type Classification } from 
 import { storeFile, type FileContent, type FileStore, type JobFile } from '../files.js'
 import { RetryAfter } from '../handler-errors.js'
 import type { PreparedType } from '../job-type.js'
-import { encodeJson } from '../json.js'
 import type { Logger } from '../logger.js'
 import { userMessage } from '../messages.js'
 import type { StepLog } from '../effects/log.js'
@@ -27,7 +26,18 @@ import type { ClaimSettlement } from './maintenance.js'
 import type { Reporter, Reports } from './reports.js'
 import { encodeResult } from './result.js'
 import { AttemptSteps, uncommitted } from './steps.js'
-import { ABORT_MESSAGES, checkClassification, cleanText, codeForUser, lineOf, ownUserMessage } from './words.js'
+import { AttemptStreams } from './streams.js'
+import {
+  ABORT_MESSAGES,
+  checkClassification,
+  checkStage,
+  cleanText,
+  codeForUser,
+  lineOf,
+  logOf,
+  ownUserMessage,
+  storableFacts,
+} from './words.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
 export const CUT_OFF_GRACE_MS = 2_000
@@ -68,6 +78,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #logLines = 0
   #stages = 0
   #stepsUsed: AttemptSteps | undefined
+  /** For the reports, which write them. */
+  streams: AttemptStreams | undefined
 
   constructor(row: JobRow, type: PreparedType, env: AttemptEnv) {
     this.row = row
@@ -131,6 +143,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
       if (!this.#env.lease.holds(this.row)) return this.#close({ type: 'handed_back' })
       const returned = await this.preparedType.handler!(this)
       this.#stepsUsed?.checkEnd()
+      if (!this.#stepsUsed?.completing) await this.streams?.finish()
       this.#handlerReturned = true
       const result = await this.preparedType.validateResult(returned)
       outcome = { type: 'succeeded', result: encodeResult(result, this.type, this.#folder) }
@@ -189,6 +202,11 @@ export class Attempt implements JobContext<unknown>, Reporter {
     return (name, content, options) => this.#storeFile(name, content, options)
   }
 
+  get stream(): JobContext<unknown>['stream'] {
+    this.streams ??= new AttemptStreams(this, this.#env.reports, () => this.#ended || this.#stepsUsed?.completing === true)
+    return this.streams.open
+  }
+
   get step(): JobContext<unknown>['step'] {
     return this.#steps.step
   }
@@ -227,6 +245,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
       type: this.preparedType,
       encodeResult: (result) => encodeResult(result, this.type, this.#folder),
       flush: () => this.#env.reports.flush(),
+      lastOfStreams: () => this.streams?.last() ?? [],
       ended: () => this.#ended,
       leaseLost: () => this.leaseLost(),
       holds: () => this.#env.lease.holds(this.row),
@@ -237,14 +256,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   async #enterStage(stage: string): Promise<void> {
     if (this.#late('stage')) return
-    const known = this.preparedType.stages
-    if (typeof stage !== 'string' || stage === '' || stage.length > 100 || (known.length > 0 && !known.includes(stage))) {
-      throw new JobtableError(
-        'config_invalid',
-        `${JSON.stringify(stage)} is no stage of ${this.type}: ${known.length > 0 ? `its stages are ${known.join(', ')}` : 'use 1 to 100 characters'}`,
-      )
-    }
-    const text = stage.toWellFormed()
+    const text = checkStage(stage, this.type, this.preparedType.stages)
     const event: NewEvent = { kind: 'stage', attempt: this.attempt, message: text, data: null }
     // The row has every stage; the timeline has the first ones.
     this.#env.reports.add(this, { stage: text, ...(++this.#stages <= MOST_STAGES && { event }) })
@@ -260,12 +272,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   }
 
   get log(): JobLog {
-    return {
-      debug: (...args) => this.#logLine('debug', ...args),
-      info: (...args) => this.#logLine('info', ...args),
-      warn: (...args) => this.#logLine('warn', ...args),
-      error: (...args) => this.#logLine('error', ...args),
-    }
+    return logOf((level, ...said) => this.#logLine(level, ...said))
   }
 
   async #storeFile(name: string, content: FileContent, { contentType }: { contentType?: string } = {}): Promise<JobFile> {
@@ -336,17 +343,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
     const text =
       this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
-    const data = JSON.stringify({ level, ...(facts && this.#logFacts(facts)) })
+    const data = JSON.stringify({ level, ...(facts && storableFacts(facts)) })
     this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
-  }
-
-  #logFacts(facts: object): object {
-    try {
-      const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
-      return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
-    } catch (error) {
-      return { facts: error instanceof JobtableError ? error.message : 'not storable' }
-    }
   }
 
   /**

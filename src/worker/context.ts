@@ -4,6 +4,7 @@
 import type { EffectOptions } from '../effects/effect.js'
 import type { FileContent, JobFile } from '../files.js'
 import type { JsonCheck } from '../json.js'
+import type { JobStream, StreamOptions } from '../streams/stream.js'
 import type { ProductTransaction } from '../transactions/index.js'
 import type { JobTransaction } from '../transactions/own.js'
 
@@ -46,6 +47,11 @@ export interface JobContext<Payload, Stage extends string = string> {
   progress(fraction: number): void
   /** Stores a file; return it from the handler to make it the job's result. A stream is written as it comes. */
   file(name: string, content: FileContent, options?: { contentType?: string }): Promise<JobFile>
+  /**
+   * A text that others read while it grows, such as the tokens of a language model: `queue.readStream` reads it from any place on, and it is
+   * kept as long as the job. The text of a later attempt replaces that of the one before. The same name gives the same stream.
+   */
+  stream(name: string, options?: StreamOptions): JobStream
   /**
    * Runs the function and remembers its value, as JSON, under this name: a later attempt gets the value and does not run it again. At
    * least once: after a crash between its end and the record it runs again. Steps may run beside each other, and each needs a name

@@ -1,14 +1,32 @@
 /**
  * Writes what handlers report, coalesced: each attempt has at most one report waiting, and all of a worker's reports
  * share one write, at most every `INTERVAL_MS`.
+ *
+ * While the database is away, stages, progress and log lines are let go; the texts of streams are kept, and tried again.
  */
+import { JobtableError } from '../errors.js'
 import type { NewEvent, Report, Store } from '../store.js'
+import type { StreamAppend } from '../streams/record.js'
 
 const INTERVAL_MS = 100
+/** How long to wait after a write that failed, at most. Milliseconds. */
+const LONGEST_PAUSE_MS = 2_000
+const PASSING: ReadonlySet<string> = new Set(['store_busy', 'store_unavailable', 'store_read_only'])
+
+/** The streams of an attempt. */
+export interface StreamSource {
+  /** All that is to be stored. */
+  unsent(): StreamAppend[]
+  /** These are, or their claim is not held any more. */
+  stored(pieces: readonly StreamAppend[]): void
+  /** They could not be stored, which may pass or not; answers whether to try again. */
+  failed(error: Error, passing: boolean): boolean
+}
 
 export interface Reporter {
   readonly id: string
   readonly token: string
+  readonly streams?: StreamSource | undefined
   /** The claim is no longer held. */
   leaseLost(): void
 }
@@ -27,6 +45,7 @@ export class Reports {
   #writing: Promise<void> | undefined
   #inFlight = new Set<Reporter>()
   #lastWrite = 0
+  #pauseMs = INTERVAL_MS
 
   constructor(store: Store, onError: (error: unknown) => void) {
     this.#store = store
@@ -39,7 +58,7 @@ export class Reports {
     if (report.stage !== undefined) pending.stage = report.stage
     if (report.progress !== undefined) pending.progress = report.progress
     if (report.event !== undefined) pending.events.push(report.event)
-    const wait = Math.max(0, this.#lastWrite + INTERVAL_MS - performance.now())
+    const wait = Math.max(0, this.#lastWrite + this.#pauseMs - performance.now())
     this.#timer ??= setTimeout(() => void this.flush(), wait)
   }
 
@@ -76,18 +95,40 @@ export class Reports {
     this.#inFlight = new Set(this.#pending.keys())
     this.#pending.clear()
     this.#lastWrite = performance.now()
+    const pieces = batch.map(([{ streams }]) => streams?.unsent() ?? [])
     try {
       const held = await this.#store.report(
-        batch.map(([reporter, pending]): Report => ({ id: reporter.id, token: reporter.token, ...pending })),
+        batch.map(([reporter, pending], i): Report => ({
+          id: reporter.id,
+          token: reporter.token,
+          ...pending,
+          ...(pieces[i]!.length > 0 && { streams: pieces[i]! }),
+        })),
       )
+      this.#pauseMs = INTERVAL_MS
       batch.forEach(([reporter], i) => {
         if (!held[i]) reporter.leaseLost()
+        reporter.streams?.stored(pieces[i]!)
       })
     } catch (error) {
       // Stages, progress and log lines are for looking at: they are let go rather than hold up the work.
       this.#onError(error)
+      this.#keepStreams(
+        batch.flatMap(([reporter], i) => (pieces[i]!.length > 0 ? [reporter] : [])),
+        error,
+      )
     } finally {
       this.#inFlight.clear()
+    }
+  }
+
+  /** A text without its middle is none: what could not be written is written later, or its attempt fails. */
+  #keepStreams(reporters: readonly Reporter[], cause: unknown): void {
+    const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
+    const passing = error instanceof JobtableError && PASSING.has(error.code)
+    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2)
+    for (const reporter of reporters) {
+      if (reporter.streams!.failed(error, passing)) this.add(reporter, {})
     }
   }
 }

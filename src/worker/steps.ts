@@ -6,6 +6,7 @@ import { Transactions } from '../effects/transactions.js'
 import { JobtableError, type Classification } from '../errors.js'
 import type { PreparedType } from '../job-type.js'
 import type { JobRow, Store } from '../store.js'
+import type { StreamAppend } from '../streams/record.js'
 import type { JobTransaction } from '../transactions/own.js'
 import type { JobContext } from './context.js'
 import type { ClaimSettlement } from './maintenance.js'
@@ -17,6 +18,8 @@ export interface AttemptStepsEnv {
   type: PreparedType
   encodeResult(result: unknown): string | null
   flush(): Promise<void>
+  /** What its streams got and the store has not. */
+  lastOfStreams(): StreamAppend[]
   /** The attempt is over. */
   ended(): boolean
   leaseLost(): void
@@ -53,6 +56,7 @@ export class AttemptSteps implements Verbs {
       signal: () => job.signal,
       encodeResult: env.encodeResult,
       flush: env.flush,
+      lastOfStreams: env.lastOfStreams,
       checkRunning: (verb) => {
         if (env.ended()) throw claimLost(`job.${verb} was called after the attempt had ended`)
       },

@@ -3,6 +3,8 @@ import { inspect } from 'node:util'
 import { describeError } from '../classify/describe.js'
 import { isInstance, read } from '../classify/read.js'
 import { JobtableError, type AbortCause, type Classification } from '../errors.js'
+import { encodeJson } from '../json.js'
+import type { JobLog } from './context.js'
 
 export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   canceled: 'the job was canceled',
@@ -18,6 +20,15 @@ const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limi
 export function checkClassification(answer: Classification): Classification {
   if (KINDS.has(answer.kind) && typeof answer.code === 'string' && typeof answer.blame === 'string') return answer
   throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
+}
+
+/** The stage as it is stored. */
+export function checkStage(stage: string, type: string, known: readonly string[]): string {
+  if (typeof stage !== 'string' || stage === '' || stage.length > 100 || (known.length > 0 && !known.includes(stage))) {
+    const rule = known.length > 0 ? `its stages are ${known.join(', ')}` : 'use 1 to 100 characters'
+    throw new JobtableError('config_invalid', `${JSON.stringify(stage)} is no stage of ${type}: ${rule}`)
+  }
+  return stage.toWellFormed()
 }
 
 /** What was said about what. From JavaScript it comes in pino's own order too, and as what is no text or no object. */
@@ -39,6 +50,25 @@ export function codeForUser({ code, blame }: Classification): string {
 export function ownUserMessage(error: unknown): string | undefined {
   const own = isInstance(error, Error) ? read(error, 'userMessage') : undefined
   return typeof own === 'string' && own !== '' ? cleanText(own.slice(0, 1_000)) : undefined
+}
+
+export function logOf(line: (level: keyof JobLog, ...said: [message: string, facts?: object]) => void): JobLog {
+  return {
+    debug: (...said) => line('debug', ...said),
+    info: (...said) => line('info', ...said),
+    warn: (...said) => line('warn', ...said),
+    error: (...said) => line('error', ...said),
+  }
+}
+
+/** The facts of a log line, as far as they can be stored. */
+export function storableFacts(facts: object): object {
+  try {
+    const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
+    return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
+  } catch (error) {
+    return { facts: error instanceof JobtableError ? error.message : 'not storable' }
+  }
 }
 
 /** Text that both databases store: no half surrogates, no U+0000. */

@@ -181,7 +181,7 @@ describe('a role that may only read and write rows', () => {
       place.url,
       `CREATE ROLE ${role} LOGIN PASSWORD 'pw42';
        GRANT USAGE ON SCHEMA ${quoted(place.schema)} TO ${role};
-       GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables('jobs', 'job_events', 'job_steps', 'job_workers')} TO ${role};
+       GRANT SELECT, INSERT, UPDATE, DELETE ON ${tables('jobs', 'job_events', 'job_steps', 'job_streams', 'job_workers')} TO ${role};
        GRANT SELECT ON ${tables('jobtable_migrations')} TO ${role}`,
     )
     roles.push({ role, url: place.url })
@@ -198,8 +198,8 @@ describe('a role that may only read and write rows', () => {
       expect([code, stderr], args.join(' ')).toEqual([0, ''])
       return stdout
     }
-    expect(await ok('init')).toContain('is there already (tables at version 2)')
-    expect(await ok('migrate')).toContain('is at version 2')
+    expect(await ok('init')).toContain('is there already (tables at version 3)')
+    expect(await ok('migrate')).toContain('is at version 3')
     const id = (await ok('enqueue', 'mail', '{}')).trim()
     await ok('enqueue', 'mail', '{}', '--key', 'k', '--on-duplicate', 'ignore_duplicate')
     await ok('enqueue', 'mail', '{}', '--key', 'k', '--on-duplicate', 'ignore_duplicate')

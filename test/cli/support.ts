@@ -97,7 +97,7 @@ export interface Place {
   /** Times come as milliseconds since 1970, JSON as text. */
   sql(statement: string): Promise<unknown[][]>
   /** Times are milliseconds since 1970, JSON is text. */
-  insert(table: 'jobs' | 'job_events' | 'job_steps' | 'job_workers', ...rows: Columns[]): Promise<void>
+  insert(table: 'jobs' | 'job_events' | 'job_steps' | 'job_streams' | 'job_workers', ...rows: Columns[]): Promise<void>
 }
 
 export async function sqlitePlace(): Promise<Place> {

@@ -122,6 +122,20 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     expect(logger.lines).toContainEqual(expect.objectContaining({ level: 'info', message: 'half of it' }))
   })
 
+  it('writes streams as any other, in order, and an error of a write fails its job, awaited or not', async () => {
+    const { queue, run } = setUp(isolate)
+    const job = await run('stream', 500)
+    const text = Array.from({ length: 500 }, (_, i) => `${i} `).join('')
+    expect(await job.result()).toBe(text.length)
+    expect(await queue.readStream(job.id, 'text')).toEqual({ attempt: 1, offset: 0, text, done: true })
+    expect(await queue.readStream(job.id, 'notes')).toMatchObject({ text: 'not awaited', done: true })
+    const long = await run('longStream')
+    await expect(long.result()).rejects.toMatchObject({ code: 'job_failed' })
+    expect(await long.refresh()).toMatchObject({ history: [{ code: 'too_large' }] })
+    const bad = await run('badStream')
+    await expect(bad.result()).rejects.toMatchObject({ message: expect.stringContaining('is no name of a stream') as string })
+  })
+
   it('stores files, small and large ones, piece by piece', async () => {
     const { run } = setUp(isolate)
     const small = (await (await run('file')).result()) as JobFile

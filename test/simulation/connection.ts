@@ -60,6 +60,12 @@ export class Connection implements Store {
   resolveStep(failed: FailedJob, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
     return this.#wire.call('resolveStep', [failed, step, by])
   }
+  streams(jobId: string): Promise<Answer<'streams'>> {
+    return this.#wire.call('streams', [jobId])
+  }
+  readStream(...args: Arguments<'readStream'>): Promise<Answer<'readStream'>> {
+    return this.#wire.call('readStream', args)
+  }
   get(ids: readonly string[]): Promise<Answer<'get'>> {
     return this.#wire.call('get', [ids])
   }

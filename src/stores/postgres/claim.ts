@@ -67,7 +67,7 @@ settled AS (${settleSql('$6')}),
 succeeded AS (
   UPDATE {jobs} AS jobs
   SET status = 'succeeded', result = NULL, max_attempts = coalesce(jobs.max_attempts, done.max_attempts), keep_for = 0,
-    finished_at = {now}, updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL
+    finished_at = {now}, updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
   FROM unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
   WHERE jobs.id = done.id AND ${HOLDS('done.token')}
   RETURNING jobs.id
@@ -97,16 +97,16 @@ candidate AS MATERIALIZED (${early}
 claimed AS (
   UPDATE {jobs} AS jobs
   SET status = 'running', attempts = jobs.attempts + 1, locked_at = {now}, locked_by = $1, claim_token = $2, updated_at = {now},
-    stage = NULL, progress = NULL
+    stage = NULL, progress = NULL, rev = jobs.rev + 1
   WHERE jobs.ctid = ANY (ARRAY (SELECT tid FROM candidate))
   RETURNING jobs.id, jobs.type, jobs.queue, jobs.payload::text, jobs.priority, jobs.attempts, jobs.max_attempts, jobs.waits,
     date_part('epoch', jobs.run_after) * 1000, date_part('epoch', jobs.cancel_requested_at) * 1000, jobs.idempotency_key,
     jobs.fingerprint, jobs.errors::text, jobs.last_error, jobs.user_message, jobs.trace_context,
-    date_part('epoch', jobs.created_at) * 1000
+    date_part('epoch', jobs.created_at) * 1000, jobs.rev::float8
 )
 SELECT 'claimed', NULL::boolean, NULL::float8, NULL::float8, claimed.* FROM claimed
 UNION ALL
-${settling ? `SELECT 'settled', NULL, NULL, NULL, id${', NULL'.repeat(16)} FROM settled UNION ALL` : ''}
+${settling ? `SELECT 'settled', NULL, NULL, NULL, id${', NULL'.repeat(17)} FROM settled UNION ALL` : ''}
 SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
   -- The head of what is not due yet, one seek for each level.
   CASE WHEN (SELECT count(*) FROM candidate) < $5::int THEN (
@@ -117,7 +117,7 @@ SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
         AND jobs.run_after > {now}
       ORDER BY jobs.run_after LIMIT 1) AS next) END,
   -- Which of the many are done, unless all are.
-  ${settling ? `CASE WHEN (SELECT count(*) FROM succeeded) < cardinality($7::text[]) THEN (SELECT coalesce(json_agg(id), '[]')::text FROM succeeded) END` : 'NULL'}${', NULL'.repeat(16)}`
+  ${settling ? `CASE WHEN (SELECT count(*) FROM succeeded) < cardinality($7::text[]) THEN (SELECT coalesce(json_agg(id), '[]')::text FROM succeeded) END` : 'NULL'}${', NULL'.repeat(17)}`
 
 const ALONE = knownPlaces(6)
 const SETTLING_TOO = knownPlaces(10)
@@ -243,5 +243,6 @@ function claimedRow(values: Values, now: number, request: ClaimRequest): JobRow 
     createdAt: moment(values[20]),
     updatedAt: now,
     finishedAt: null,
+    rev: values[21] as number,
   }
 }

@@ -32,6 +32,7 @@ export function dialect(schema: string, clock?: { now(): number }): Dialect {
     events: `${quoted}.job_events`,
     workers: `${quoted}.job_workers`,
     steps: `${quoted}.job_steps`,
+    streams: `${quoted}.job_streams`,
     migrations: `${quoted}.jobtable_migrations`,
     wake: `${quoted}.jobtable_wake`,
     channel: quoteText(channel),

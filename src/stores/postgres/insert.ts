@@ -44,7 +44,7 @@ const INSERT_PLAIN_QUIETLY = quietly(INSERT_PLAIN)
 
 /** By primary key: the old holder lets go of its key, unless the new row's id is taken. */
 const RELEASE = `
-UPDATE {jobs} SET superseded_by = $1, updated_at = {now}
+UPDATE {jobs} SET superseded_by = $1, updated_at = {now}, rev = rev + 1
 WHERE id = $2 AND status = $3 AND type = $4 AND idempotency_key = $5 AND superseded_by IS NULL
   AND NOT EXISTS (SELECT 1 FROM {jobs} AS taken WHERE taken.id = $1)
 RETURNING 1`

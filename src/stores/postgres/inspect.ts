@@ -105,7 +105,7 @@ function* settings(text: Text): Work<Finding[]> {
     sql: text(`SELECT current_setting('server_version_num')::int, current_setting('server_version'),
       current_setting('synchronous_commit'), current_setting('fsync'), current_setting('autovacuum'), pg_is_in_recovery(),
       (SELECT string_agg(relname, ' and ') FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'
-        AND relname IN ('jobs', 'job_events', 'job_workers', 'job_steps')
+        AND relname IN ('jobs', 'job_events', 'job_workers', 'job_steps', 'job_streams')
         AND reloptions && '{autovacuum_enabled=off,autovacuum_enabled=false,autovacuum_enabled=no,autovacuum_enabled=0}')`),
     params: [text('{schema}')],
   }
@@ -207,7 +207,7 @@ function* snapshots(text: Text, { snapshotS, snapshotAge }: Limits): Work<Findin
 function* deadRows(text: Text, schema: string, { deadRows: most }: Limits): Work<Finding[]> {
   const rows = yield {
     sql: text(`SELECT relname::text, n_live_tup::float8, n_dead_tup::float8, last_autovacuum IS NULL AND last_vacuum IS NULL
-      FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('jobs', 'job_events', 'job_workers', 'job_steps') ORDER BY relname`),
+      FROM pg_stat_user_tables WHERE schemaname = $1 AND relname IN ('jobs', 'job_events', 'job_workers', 'job_steps', 'job_streams') ORDER BY relname`),
     params: [schema],
   }
   const bad = (rows as [string, number, number, boolean][]).filter(([, live, dead]) => dead > most && dead > live / 2)

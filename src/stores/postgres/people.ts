@@ -29,7 +29,7 @@ WITH locked AS MATERIALIZED (
     locked_by = CASE WHEN locked.status = 'running' THEN jobs.locked_by END,
     claim_token = CASE WHEN locked.status = 'running' THEN jobs.claim_token END,
     locked_at = CASE WHEN locked.status = 'running' THEN jobs.locked_at END,
-    updated_at = {now}
+    updated_at = {now}, rev = jobs.rev + 1
   FROM locked WHERE jobs.id = locked.id
   RETURNING jobs.id, jobs.status, jobs.attempts
 )
@@ -53,7 +53,7 @@ WITH locked AS MATERIALIZED (
       || jsonb_strip_nulls(jsonb_build_object('attempt', locked.attempts, 'at', round(date_part('epoch', {now}) * 1000)::bigint,
         'kind', 'repaired', 'code', 'repaired', 'message', $3::text, 'by', $2::text)),
     user_message = NULL, stage = NULL, progress = NULL, result = NULL, cancel_requested_at = NULL, finished_at = NULL,
-    keep_for = 0, locked_by = NULL, locked_at = NULL, claim_token = NULL
+    keep_for = 0, locked_by = NULL, locked_at = NULL, claim_token = NULL, rev = jobs.rev + 1
   FROM locked WHERE jobs.id = locked.id
   RETURNING jobs.id, locked.attempts AS spent
 )

@@ -33,8 +33,9 @@ RETURNING jobs.id, jobs.result::text`
 /** By job_events_job. */
 const PRUNE_EVENTS = `DELETE FROM {events} WHERE job_id = ANY ($1::text[]) RETURNING job_id, kind, message`
 
-/** By primary key. */
+/** Both by primary key. */
 const PRUNE_STEPS = `DELETE FROM {steps} WHERE job_id = ANY ($1::text[])`
+const PRUNE_STREAMS = `DELETE FROM {streams} WHERE job_id = ANY ($1::text[])`
 
 /** Must run in a transaction. */
 export function* prune(text: Text, { succeededMs, failedMs, canceledMs }: Retention, limit: number): Work<PrunedJob[]> {
@@ -47,6 +48,7 @@ export function* prune(text: Text, { succeededMs, failedMs, canceledMs }: Retent
   const ids = array([...jobs.keys()])
   const events = yield { sql: text(PRUNE_EVENTS), params: [ids] }
   yield { sql: text(PRUNE_STEPS), params: [ids] }
+  yield { sql: text(PRUNE_STREAMS), params: [ids] }
   for (const [id, kind, message] of events) if (kind === 'file') jobs.get(id as string)!.files.push(message as string)
   return [...jobs.values()]
 }

@@ -15,7 +15,8 @@ export function columnsOf(prefix: string): string {
   ${prefix}locked_by, ${prefix}claim_token, date_part('epoch', ${prefix}cancel_requested_at) * 1000 AS cancel_requested_at_ms, ${prefix}idempotency_key,
   ${prefix}fingerprint, ${prefix}superseded_by, ${prefix}stage, ${prefix}progress, ${prefix}result::text, ${prefix}errors::text,
   ${prefix}last_error, ${prefix}user_message, ${prefix}trace_context, date_part('epoch', ${prefix}created_at) * 1000 AS created_at_ms,
-  date_part('epoch', ${prefix}updated_at) * 1000 AS updated_at_ms, date_part('epoch', ${prefix}finished_at) * 1000 AS finished_at_ms`
+  date_part('epoch', ${prefix}updated_at) * 1000 AS updated_at_ms, date_part('epoch', ${prefix}finished_at) * 1000 AS finished_at_ms,
+  ${prefix}rev::float8 AS rev`
 }
 
 const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([])
@@ -51,6 +52,7 @@ export function toRow(values: Values, first = 0): JobRow {
     createdAt: moment(at(24)),
     updatedAt: moment(at(25)),
     finishedAt: momentOrNull(at(26)),
+    rev: at(27) as number,
   }
 }
 

@@ -156,6 +156,32 @@ COMMENT ON COLUMN {steps}.ended_at IS 'When it became done or refused.';
 COMMENT ON COLUMN {steps}.seq IS 'The order in which they began.';
 `
 
+/** The lock waits for readers of the table, and others wait for it: not for long. */
+const VERSION_3 = `
+SET LOCAL lock_timeout = '3s';
+ALTER TABLE {jobs} ADD COLUMN rev bigint NOT NULL DEFAULT 0 CHECK (rev >= 0);
+COMMENT ON COLUMN {jobs}.rev IS 'One more at every write to the row and to its streams, whatever the clocks do.';
+
+CREATE TABLE {streams} (
+  job_id text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  attempt integer NOT NULL CHECK (attempt >= 1),
+  "offset" integer NOT NULL CHECK ("offset" >= 0),
+  length integer NOT NULL CHECK (length >= 0),
+  text text NOT NULL,
+  state text COLLATE "C" NOT NULL CHECK (state IN ('open', 'done')),
+  claim_token text COLLATE "C" NOT NULL,
+  at timestamptz(3) NOT NULL,
+  PRIMARY KEY (job_id, name, attempt, "offset")
+);
+COMMENT ON TABLE {streams} IS 'Texts that handlers write while they run, in pieces. Offsets and lengths count UTF-16 code units.';
+COMMENT ON COLUMN {streams}.name IS 'Unique within the job: what the handler calls it.';
+COMMENT ON COLUMN {streams}.attempt IS 'The attempt that wrote it, or a greater number: always greater than that of the text that it replaced.';
+COMMENT ON COLUMN {streams}."offset" IS 'Where the piece begins.';
+COMMENT ON COLUMN {streams}.state IS 'done: nothing comes after this piece.';
+COMMENT ON COLUMN {streams}.claim_token IS 'The claim that wrote it.';
+`
+
 interface Migration {
   sql: string
   /** The oldest version of these tables that a jobtable may know and still work on them. */
@@ -166,6 +192,8 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: VERSION_1, worksWith: 1 },
   // A worker of the version before knows no steps, and has no handlers that use them. What it prunes leaves the steps behind.
   { sql: VERSION_2, worksWith: 1 },
+  // Nor streams. What it writes leaves rev as it is, and watchers see it by updated_at.
+  { sql: VERSION_3, worksWith: 1 },
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
@@ -188,7 +216,7 @@ export const INDEXES: Readonly<Record<string, string>> = {
 }
 
 /** The tables, and the version that made each. */
-const TABLES = { jobs: 1, job_events: 1, job_workers: 1, job_steps: 2 } as const
+const TABLES = { jobs: 1, job_events: 1, job_workers: 1, job_steps: 2, job_streams: 3 } as const
 
 export interface Installed {
   /** 0 when jobtable has not been here. */

@@ -11,6 +11,7 @@ import type { FencedSettlement, NewEvent, Report, SettleOutcome } from '../../st
 import { MAX_HISTORY } from '../../transition.js'
 import type { Work } from '../../transactions/transaction.js'
 import type { Text } from './dialect.js'
+import { APPEND, piecesForSql } from './streams.js'
 
 /** Whether the row `jobs` is running under the claim whose token stands in `token`. */
 export const HOLDS = (token: string): string =>
@@ -33,7 +34,7 @@ SET status = s.status,
   max_attempts = coalesce(jobs.max_attempts, s.max_attempts),
   keep_for = CASE WHEN s.status = 'retrying' THEN jobs.keep_for ELSE coalesce(s.keep_for, 0) END,
   finished_at = CASE WHEN s.status = 'retrying' THEN jobs.finished_at ELSE {now} END,
-  updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL
+  updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
 FROM json_to_recordset(${source}::text::json) AS s (id text, token text, status text, has_result boolean, result json, user_message text, delay float8,
   attempts int, waits int, entry json, max_attempts int, keep_for bigint)
 WHERE jobs.id = s.id AND ${HOLDS('s.token')}
@@ -110,24 +111,27 @@ function fencesForSql(fences: readonly { id: string; token: string | null }[]): 
 }
 
 /** Writes a row only where something is to be said on it; answers with the positions of the reports whose fence held. */
-const REPORT = `
+const reportSql = (append: string): string => `
 WITH report AS MATERIALIZED (
-  SELECT * FROM json_to_recordset($1::text::json) AS r (position int, id text, token text, stage text, progress float8, events json)
+  SELECT * FROM json_to_recordset($1::text::json) AS r (position int, id text, token text, stage text, progress float8, events json, streams json)
 ), held AS MATERIALIZED (
-  SELECT report.* FROM report JOIN {jobs} AS jobs ON jobs.id = report.id
+  SELECT report.*, jobs.attempts FROM report JOIN {jobs} AS jobs ON jobs.id = report.id
   WHERE ${HOLDS('report.token')} FOR UPDATE OF jobs
 ), written AS (
   UPDATE {jobs} AS jobs
-  SET stage = coalesce(held.stage, jobs.stage), progress = coalesce(held.progress, jobs.progress), updated_at = {now}
-  FROM held WHERE jobs.id = held.id AND (held.stage IS NOT NULL OR held.progress IS NOT NULL)
+  SET stage = coalesce(held.stage, jobs.stage), progress = coalesce(held.progress, jobs.progress), updated_at = {now}, rev = jobs.rev + 1
+  FROM held WHERE jobs.id = held.id AND (held.stage IS NOT NULL OR held.progress IS NOT NULL OR held.streams IS NOT NULL)
 ), noted AS (
   INSERT INTO {events} (job_id, at, kind, attempt, message, data)
   SELECT held.id, {now}, event.kind, event.attempt, event.message, event.data::jsonb
   FROM held CROSS JOIN LATERAL json_to_recordset(held.events) AS event (place int, kind text, attempt int, message text, data json)
   WHERE held.events IS NOT NULL
   ORDER BY held.position, event.place
-)
+)${append}
 SELECT position FROM held`
+
+const REPORT = reportSql('')
+const REPORT_AND_APPEND = reportSql(APPEND)
 
 export function* reportAll(text: Text, reports: readonly Report[]): Work<boolean[]> {
   const held: boolean[] = reports.map(() => false)
@@ -136,19 +140,20 @@ export function* reportAll(text: Text, reports: readonly Report[]): Work<boolean
     const seen = new Set<string>()
     let end = start
     while (end < reports.length && seen.size < seen.add(reports[end]!.id).size) end++
-    const batch = reports.slice(start, end).map((report, i) => reportForSql(report, start + i))
-    for (const [position] of yield { hot: true, sql: text(REPORT), params: [`[${batch.join(',')}]`] })
-      held[position as number] = true
+    const some = reports.slice(start, end)
+    const batch = some.map((report, i) => reportForSql(report, start + i))
+    const sql = text(some.some(({ streams = [] }) => streams.length > 0) ? REPORT_AND_APPEND : REPORT)
+    for (const [position] of yield { hot: true, sql, params: [`[${batch.join(',')}]`] }) held[position as number] = true
     start = end
   }
   return held
 }
 
-function reportForSql({ id, token, stage, progress, events }: Report, position: number): string {
-  const rest = JSON.stringify({ position, id, token, stage, progress })
-  return events === undefined || events.length === 0
-    ? rest
-    : `${rest.slice(0, -1)},"events":[${events.map(eventForSql).join(',')}]}`
+function reportForSql({ id, token, stage, progress, events = [], streams = [] }: Report, position: number): string {
+  const rest = JSON.stringify({ position, id, token, stage, progress }).slice(0, -1)
+  const noted = events.length === 0 ? '' : `,"events":[${events.map(eventForSql).join(',')}]`
+  const appended = streams.length === 0 ? '' : `,"streams":${piecesForSql(streams)}`
+  return `${rest}${noted}${appended}}`
 }
 
 /** Its data is JSON already. */

@@ -9,7 +9,7 @@ import type { Work } from '../../transactions/transaction.js'
 import { resolution } from '../resolution.js'
 import type { Text } from './dialect.js'
 import { moment } from './row.js'
-import { HOLDS, settleAll } from './settle.js'
+import { HOLDS, reportAll, settleAll } from './settle.js'
 
 const STEPS = `
 SELECT name, kind, state, attempt, request::text, provider_key, value::text, date_part('epoch', started_at) * 1000 AS started_at_ms,
@@ -76,7 +76,10 @@ export function* recordIn(text: Text, write: TransactionWrite): Work<RecordOutco
 
 function* recordAny(text: Text, write: TransactionWrite): Work<RecordOutcome> {
   if ('step' in write) return yield* recordStep(text, write.fence, write.step)
-  const [outcome] = yield* settleAll(text, [write.settlement])
+  const { settlement, streams = [] } = write
+  const [held] = streams.length === 0 ? [true] : yield* reportAll(text, [{ id: settlement.id, token: settlement.token, streams }])
+  if (!held) return 'lost'
+  const [outcome] = yield* settleAll(text, [settlement])
   if (outcome !== 'settled') return 'lost'
   yield { sql: text(ANNOUNCE), params: [] }
   return 'recorded'

@@ -19,6 +19,7 @@ import { prune } from './prune.js'
 import { scout } from './scout.js'
 import { reportAll, settleAll } from './settle.js'
 import { recordIn, recordStep, resolveStep, spoil, stepsOf } from './steps.js'
+import { readStream, streamsOf } from './streams.js'
 import { Watcher } from './watch.js'
 import { addWorker, allWorkers, beat, lostClaims, removeWorker, touchWorker } from './workers.js'
 
@@ -111,6 +112,9 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     recordIn: (transaction, write) => recordOrSpoil(database, transaction, write),
     resolveStep: (failed, step, by) => write(() => resolveStep(text, failed, step, by), 'state'),
     transact: (work) => lend(database, work),
+
+    streams: (jobId) => read(() => streamsOf(text, jobId)),
+    readStream: (jobId, name, after, limit) => readMuch(() => readStream(text, jobId, name, after, limit)),
 
     watch: (listener) => watcher.add(listener),
     inspect: () => inspect(database, watcher),

@@ -65,14 +65,14 @@ function takeLevel(sql: Sql, request: ClaimRequest, types: string, queue: string
   const rows = sql.all(
     `UPDATE jobs
      SET status = 'running', attempts = attempts + 1, locked_at = ?1, locked_by = ?2, claim_token = ?3, updated_at = ?1,
-       stage = NULL, progress = NULL
+       stage = NULL, progress = NULL, rev = rev + 1
      WHERE rowid IN (
        SELECT rowid FROM jobs
        WHERE status IN ('pending', 'retrying') AND queue = ?4 AND priority = ?5 AND run_after <= ?1
          AND type IN (SELECT value FROM json_each(?6))
        ORDER BY run_after, rowid LIMIT ?7)
      RETURNING rowid, id, type, payload, attempts, max_attempts, waits, run_after, cancel_requested_at, idempotency_key,
-       fingerprint, errors, last_error, user_message, trace_context, created_at`,
+       fingerprint, errors, last_error, user_message, trace_context, created_at, rev`,
     sql.now,
     request.workerId,
     request.token,
@@ -133,5 +133,6 @@ function claimedRow(values: SqlRow, now: number, request: ClaimRequest, queue: s
     createdAt: values[15] as number,
     updatedAt: now,
     finishedAt: null,
+    rev: values[16] as number,
   }
 }

@@ -29,7 +29,7 @@ function releaseKey(job: NewJob, old: { id: string; status: string }, now: numbe
   // Both by primary key.
   return {
     writes: true,
-    sql: `UPDATE jobs SET superseded_by = ?1, updated_at = ?2
+    sql: `UPDATE jobs SET superseded_by = ?1, updated_at = ?2, rev = rev + 1
      WHERE id = ?3 AND status = ?4 AND type = ?5 AND idempotency_key = ?6 AND superseded_by IS NULL
        AND NOT EXISTS (SELECT 1 FROM jobs AS taken WHERE taken.id = ?1)`,
     params: [job.id, now, old.id, old.status, job.type, job.idempotencyKey],

@@ -15,7 +15,8 @@ export function cancelOne(sql: Sql, id: string, by: string | null): JobRow | und
   const data = by === null ? null : JSON.stringify({ by })
   // Both by primary key.
   const [canceled] = sql.all(
-    `UPDATE jobs SET status = 'canceled', finished_at = ?2, updated_at = ?2, locked_by = NULL, claim_token = NULL, locked_at = NULL
+    `UPDATE jobs SET status = 'canceled', finished_at = ?2, updated_at = ?2, locked_by = NULL, claim_token = NULL, locked_at = NULL,
+       rev = rev + 1
      WHERE id = ?1 AND status IN ('pending', 'retrying')
      RETURNING ${COLUMNS}`,
     id,
@@ -27,7 +28,7 @@ export function cancelOne(sql: Sql, id: string, by: string | null): JobRow | und
     return row
   }
   const [requested] = sql.all(
-    `UPDATE jobs SET cancel_requested_at = ?2, updated_at = ?2
+    `UPDATE jobs SET cancel_requested_at = ?2, updated_at = ?2, rev = rev + 1
      WHERE id = ?1 AND status = 'running' AND cancel_requested_at IS NULL
      RETURNING ${COLUMNS}`,
     id,
@@ -60,7 +61,7 @@ export function repairOne(sql: Sql, id: string, by: string | null): { row: JobRo
        errors = json_insert(CASE WHEN json_array_length(errors) < ?5 THEN errors ELSE json_remove(errors, '$[0]') END,
          '$[#]', json(?4)),
        user_message = NULL, stage = NULL, progress = NULL, result = NULL, cancel_requested_at = NULL, finished_at = NULL,
-       keep_for = 0, locked_by = NULL, locked_at = NULL, claim_token = NULL
+       keep_for = 0, locked_by = NULL, locked_at = NULL, claim_token = NULL, rev = rev + 1
      WHERE id = ?1 AND status IN ('failed', 'canceled') AND superseded_by IS NULL
      RETURNING ${COLUMNS}`,
     id,

@@ -46,8 +46,9 @@ export function prune(sql: Sql, retention: Retention, limit: number): PrunedJob[
     `DELETE FROM job_events WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING job_id, kind, message`,
     JSON.stringify([...jobs.keys()]),
   )
-  // By primary key.
+  // Both by primary key.
   sql.run(`DELETE FROM job_steps WHERE job_id IN (SELECT value FROM json_each(?))`, JSON.stringify([...jobs.keys()]))
+  sql.run(`DELETE FROM job_streams WHERE job_id IN (SELECT value FROM json_each(?))`, JSON.stringify([...jobs.keys()]))
   for (const [id, kind, message] of events) if (kind === 'file') jobs.get(id)!.files.push(message as string)
   return [...jobs.values()]
 }

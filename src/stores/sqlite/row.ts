@@ -7,7 +7,7 @@ import type { Values } from '../../transactions/transaction.js'
 /** What every statement that answers with whole rows selects; `toRow` reads it by position. */
 export const COLUMNS = `id, type, queue, status, payload, priority, attempts, max_attempts, waits, run_after, locked_at,
   locked_by, claim_token, cancel_requested_at, idempotency_key, fingerprint, superseded_by, stage, progress, result, errors,
-  last_error, user_message, trace_context, created_at, updated_at, finished_at`
+  last_error, user_message, trace_context, created_at, updated_at, finished_at, rev`
 
 const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([])
 
@@ -40,6 +40,7 @@ export function toRow(values: Values): JobRow {
     createdAt: values[24] as number,
     updatedAt: values[25] as number,
     finishedAt: values[26] as number | null,
+    rev: values[27] as number,
   }
 }
 

@@ -131,7 +131,32 @@ CREATE TABLE job_steps (
 ) STRICT;
 `
 
-const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2]
+const VERSION_3 = `
+ALTER TABLE jobs ADD COLUMN rev
+  -- One more at every write to the row and to its streams, whatever the clocks do.
+  INTEGER NOT NULL DEFAULT 0 CHECK (rev >= 0);
+
+-- Texts that handlers write while they run, in pieces. Offsets and lengths count UTF-16 code units.
+CREATE TABLE job_streams (
+  job_id TEXT NOT NULL,
+  -- Unique within the job: what the handler calls it.
+  name TEXT NOT NULL,
+  -- The attempt that wrote it, or a greater number: always greater than that of the text that it replaced.
+  attempt INTEGER NOT NULL CHECK (attempt >= 1),
+  -- Where the piece begins.
+  "offset" INTEGER NOT NULL CHECK ("offset" >= 0),
+  length INTEGER NOT NULL CHECK (length >= 0),
+  text TEXT NOT NULL,
+  -- done: nothing comes after this piece.
+  state TEXT NOT NULL CHECK (state = 'open' OR state = 'done'),
+  -- The claim that wrote it.
+  claim_token TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (job_id, name, attempt, "offset")
+) STRICT;
+`
+
+const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
@@ -151,7 +176,7 @@ export const INDEXES: Readonly<Record<string, string>> = {
 }
 
 /** The tables, and the version that made each. */
-const TABLES = { jobs: 1, job_events: 1, job_workers: 1, job_steps: 2 } as const
+const TABLES = { jobs: 1, job_events: 1, job_workers: 1, job_steps: 2, job_streams: 3 } as const
 
 const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS jobtable_migrations (version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL) STRICT`
 

@@ -8,7 +8,8 @@
 import type { Fence, FencedSettlement, NewEvent, Report, SettleOutcome } from '../../store.js'
 import { MAX_HISTORY, type HistoryEntry } from '../../transition.js'
 import { moment, type Sql } from './database.js'
-import type { SqliteWork, Step } from './work.js'
+import { append } from './streams.js'
+import { runHere, type SqliteWork, type Step } from './work.js'
 
 export function settleAll(sql: Sql, settlements: readonly FencedSettlement[]): SettleOutcome[] {
   // Of two settlements of one job in one call the first counts, so that those are not taken together.
@@ -42,7 +43,7 @@ function succeedTogether(sql: Sql, settlements: readonly FencedSettlement[]): Se
     const rows = sql.all(
       `UPDATE jobs
        SET status = 'succeeded', result = NULL, max_attempts = ifnull(max_attempts, ?3), keep_for = 0, finished_at = ?4,
-         updated_at = ?4, locked_by = NULL, claim_token = NULL, locked_at = NULL
+         updated_at = ?4, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = rev + 1
        WHERE id IN (SELECT value FROM json_each(?1)) AND status = 'running' AND claim_token IS ?2
        RETURNING id`,
       JSON.stringify(ids),
@@ -71,7 +72,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
            errors = json_insert(
              CASE WHEN json_array_length(errors) < ?9 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?5)),
            max_attempts = ifnull(max_attempts, ?6), keep_for = ?7, finished_at = ?8, updated_at = ?8,
-           locked_by = NULL, claim_token = NULL, locked_at = NULL
+           locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = rev + 1
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2 AND cancel_requested_at IS NULL`,
         id,
         token,
@@ -90,7 +91,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
            errors = CASE WHEN ?4 IS NULL THEN errors ELSE json_insert(
              CASE WHEN json_array_length(errors) < ?7 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?4)) END,
            max_attempts = ifnull(max_attempts, ?5), keep_for = 0, finished_at = ?6, updated_at = ?6,
-           locked_by = NULL, claim_token = NULL, locked_at = NULL
+           locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = rev + 1
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
         id,
         token,
@@ -107,7 +108,7 @@ function settleOne(sql: Sql, { id, token, settlement, maxAttempts, keepForMs }: 
            errors = CASE WHEN ?7 IS NULL THEN errors ELSE json_insert(
              CASE WHEN json_array_length(errors) < ?10 THEN errors ELSE json_remove(errors, '$[0]') END, '$[#]', json(?7)) END,
            max_attempts = ifnull(max_attempts, ?8), updated_at = ?9,
-           locked_by = NULL, claim_token = NULL, locked_at = NULL
+           locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = rev + 1
          WHERE id = ?1 AND status = 'running' AND claim_token IS ?2 AND cancel_requested_at IS NULL`,
         id,
         token,
@@ -134,7 +135,7 @@ function succeed(now: number, { id, token, result, maxAttempts, keepFor }: Succe
   return {
     sql: `UPDATE jobs
      SET status = 'succeeded', result = ?3, max_attempts = ifnull(max_attempts, ?4), keep_for = ?5, finished_at = ?6,
-       updated_at = ?6, locked_by = NULL, claim_token = NULL, locked_at = NULL
+       updated_at = ?6, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = rev + 1
      WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
     params: [id, token, result, maxAttempts, keepFor, now],
     writes: true,
@@ -158,16 +159,19 @@ function holds(sql: Sql, id: string, token: string | null): boolean {
 
 export function reportAll(sql: Sql, reports: readonly Report[]): boolean[] {
   return reports.map((report) => {
-    const { id, token, stage, progress, events = [] } = report
-    const held = stage === undefined && progress === undefined ? holds(sql, id, token) : writeStage(sql, report)
-    if (held) for (const event of events) addEvent(sql, id, event)
-    return held
+    const { id, token, stage, progress, events = [], streams = [] } = report
+    const onlyEvents = stage === undefined && progress === undefined && streams.length === 0
+    const held = onlyEvents ? holds(sql, id, token) : writeStage(sql, report)
+    if (!held) return false
+    for (const event of events) addEvent(sql, id, event)
+    for (const piece of streams) runHere(sql, append(sql.now, report, piece))
+    return true
   })
 }
 
 function writeStage(sql: Sql, { id, token, stage, progress }: Report): boolean {
   const written = sql.run(
-    `UPDATE jobs SET stage = ifnull(?3, stage), progress = ifnull(?4, progress), updated_at = ?5
+    `UPDATE jobs SET stage = ifnull(?3, stage), progress = ifnull(?4, progress), updated_at = ?5, rev = rev + 1
      WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
     id,
     token,

@@ -7,6 +7,7 @@ import type { Fence } from '../../store.js'
 import { resolution } from '../resolution.js'
 import type { Sql } from './database.js'
 import { addEvent, settleIn } from './settle.js'
+import { append } from './streams.js'
 import type { SqliteWork } from './work.js'
 
 export function stepsOf(sql: Sql, jobId: string): StepRow[] {
@@ -29,12 +30,17 @@ export function stepsOf(sql: Sql, jobId: string): StepRow[] {
   }))
 }
 
-export function* recordStep(now: number, { id, token }: Fence, step: NewStep): SqliteWork<RecordOutcome> {
+function* holdsClaim({ id, token }: Fence): SqliteWork<boolean> {
   const [held] = yield {
     sql: `SELECT 1 AS held FROM jobs WHERE id = ?1 AND status = 'running' AND claim_token IS ?2`,
     params: [id, token],
   }
-  if (!held) return 'lost'
+  return held !== undefined
+}
+
+export function* recordStep(now: number, fence: Fence, step: NewStep): SqliteWork<RecordOutcome> {
+  if (!(yield* holdsClaim(fence))) return 'lost'
+  const { id } = fence
   const { name, kind, state, attempt, request, key, value } = step
   const written = yield {
     sql: `INSERT INTO job_steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
@@ -50,7 +56,11 @@ export function* recordStep(now: number, { id, token }: Fence, step: NewStep): S
 
 export function* recordIn(now: number, write: TransactionWrite): SqliteWork<RecordOutcome> {
   if ('step' in write) return yield* recordStep(now, write.fence, write.step)
-  return (yield* settleIn(now, write.settlement)) ? 'recorded' : 'lost'
+  const { settlement, streams = [] } = write
+  // A settlement that does not hold makes its transaction fail, and so these are gone with it.
+  if (streams.length > 0 && !(yield* holdsClaim(settlement))) return 'lost'
+  for (const piece of streams) yield* append(now, settlement, piece)
+  return (yield* settleIn(now, settlement)) ? 'recorded' : 'lost'
 }
 
 export function resolveStep(

@@ -13,6 +13,7 @@ import { hasPast, prune } from './prune.js'
 import { migrate } from './schema.js'
 import { reportAll, settleAll } from './settle.js'
 import { recordIn, recordStep, resolveStep, stepsOf } from './steps.js'
+import { readStream, streamsOf } from './streams.js'
 import { Watcher } from './watch.js'
 import { runHere } from './work.js'
 import {
@@ -145,6 +146,9 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
     recordIn: (transaction, write) => join(database, transaction, (now) => recordIn(now, write)),
     resolveStep: (failed, step, by) => database.write((sql) => resolveStep(sql, failed, step, by)),
     transact: (work) => database.transact(work),
+
+    streams: (jobId) => database.read((sql) => streamsOf(sql, jobId)),
+    readStream: (jobId, name, after, limit) => database.read((sql) => readStream(sql, jobId, name, after, limit)),
 
     watch: (listener) => watcher.add(listener),
     inspect: () => inspect(database),

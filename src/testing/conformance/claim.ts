@@ -11,7 +11,15 @@ export const claimTests: TestGroup = {
       bench.clock.advance(1_000)
       const now = bench.clock.now()
       const { jobs } = await bench.claim({ token: 'secret' })
-      const claim = { status: 'running', attempts: 1, lockedAt: now, lockedBy: 'worker-1', claimToken: 'secret', updatedAt: now }
+      const claim = {
+        status: 'running',
+        attempts: 1,
+        lockedAt: now,
+        lockedBy: 'worker-1',
+        claimToken: 'secret',
+        updatedAt: now,
+        rev: 1,
+      }
       assert.deepEqual(jobs, [{ ...before, ...claim }])
       assert.deepEqual(await bench.row(before.id), jobs[0])
     }),
@@ -223,7 +231,7 @@ export const claimTests: TestGroup = {
       const { jobs } = await bench.claim({ token: 'again' })
       const now = bench.clock.now()
       const claim = { lockedAt: now, lockedBy: 'worker-1', claimToken: 'again', stage: null, progress: null }
-      assert.deepEqual(jobs, [{ ...before, status: 'running', attempts: 2, ...claim }])
+      assert.deepEqual(jobs, [{ ...before, status: 'running', attempts: 2, rev: before.rev + 1, ...claim }])
       assert.deepEqual([await bench.row(row.id)], jobs)
     }),
 

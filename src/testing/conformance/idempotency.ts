@@ -110,7 +110,12 @@ export const idempotencyTests: TestGroup = {
         const old = await bench.finished(status, { idempotencyKey: status })
         bench.clock.advance(1_000)
         const next = await bench.insertOne({ idempotencyKey: status, supersedes: { id: old.id, status } })
-        assert.deepEqual(await bench.row(old.id), { ...old, supersededBy: next.id, updatedAt: bench.clock.now() })
+        assert.deepEqual(await bench.row(old.id), {
+          ...old,
+          supersededBy: next.id,
+          updatedAt: bench.clock.now(),
+          rev: old.rev + 1,
+        })
         assert.equal(next.supersededBy, null)
         const [again] = await bench.store.insert([bench.job({ idempotencyKey: status })])
         assert.equal(held(again).id, next.id)

@@ -18,6 +18,7 @@ import { readTests } from './read.js'
 import { reportTests } from './report.js'
 import { settleTests } from './settle.js'
 import { stepTests } from './steps.js'
+import { streamTests } from './streams.js'
 import type { StoreHarness, StoreTest, TestGroup } from './suite.js'
 import { watchTests } from './watch.js'
 
@@ -30,6 +31,7 @@ const GROUPS: readonly TestGroup[] = [
   leaseTests,
   peopleTests,
   stepTests,
+  streamTests,
   readTests,
   pruneTests,
   watchTests,

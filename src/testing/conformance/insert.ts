@@ -50,6 +50,7 @@ export const insertTests: TestGroup = {
         createdAt: now,
         updatedAt: now,
         finishedAt: null,
+        rev: 0,
       })
       assert.deepEqual(await bench.row(row.id), row)
     }),

@@ -26,7 +26,7 @@ export const peopleTests: TestGroup = {
       bench.clock.advance(1_000)
       const now = bench.clock.now()
       const rows = await bench.store.cancel([row.id], 'ann')
-      assert.deepEqual(rows, [{ ...row, status: 'canceled', finishedAt: now, updatedAt: now }])
+      assert.deepEqual(rows, [{ ...row, status: 'canceled', finishedAt: now, updatedAt: now, rev: 1 }])
       assert.deepEqual(await bench.store.get([row.id]), rows)
       await assertNoted(bench, row.id, 'canceled', 'ann')
     }),
@@ -50,7 +50,7 @@ export const peopleTests: TestGroup = {
       bench.clock.advance(1_000)
       const now = bench.clock.now()
       const rows = await bench.store.cancel([row.id], 'ann')
-      assert.deepEqual(rows, [{ ...row, cancelRequestedAt: now, updatedAt: now }])
+      assert.deepEqual(rows, [{ ...row, cancelRequestedAt: now, updatedAt: now, rev: row.rev + 1 }])
       assert.deepEqual(await bench.store.get([row.id]), rows)
       await assertNoted(bench, row.id, 'cancel_requested', 'ann')
     }),
@@ -129,7 +129,7 @@ export const peopleTests: TestGroup = {
           userMessage: null,
           finishedAt: null,
         }
-        assert.deepEqual(after, { ...kept, ...fresh, runAfter: now, updatedAt: now })
+        assert.deepEqual(after, { ...kept, ...fresh, runAfter: now, updatedAt: now, rev: before.rev + 1 })
         assert.deepEqual(history.slice(0, -1), earlier)
         const repair = history.at(-1)!
         assert.deepEqual(

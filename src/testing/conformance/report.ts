@@ -14,7 +14,13 @@ export const reportTests: TestGroup = {
       const row = await bench.running()
       bench.clock.advance(1_000)
       assert.deepEqual(await bench.store.report([{ ...fence(row), stage: 'uploading', progress: 0.25 }]), [true])
-      assert.deepEqual(await bench.row(row.id), { ...row, stage: 'uploading', progress: 0.25, updatedAt: bench.clock.now() })
+      assert.deepEqual(await bench.row(row.id), {
+        ...row,
+        stage: 'uploading',
+        progress: 0.25,
+        updatedAt: bench.clock.now(),
+        rev: row.rev + 1,
+      })
     }),
 
     test('a part that is absent is left as it is', async (bench) => {

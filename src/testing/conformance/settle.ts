@@ -16,7 +16,15 @@ export const settleTests: TestGroup = {
       const { result, ...after } = await bench.row(row.id)
       sameJson(result, '{"file":"a.pdf"}')
       const { result: _, ...before } = row
-      assert.deepEqual(after, { ...before, ...FREE, status: 'succeeded', maxAttempts: 5, finishedAt: now, updatedAt: now })
+      assert.deepEqual(after, {
+        ...before,
+        ...FREE,
+        status: 'succeeded',
+        maxAttempts: 5,
+        finishedAt: now,
+        updatedAt: now,
+        rev: row.rev + 1,
+      })
     }),
 
     test('a job may succeed without a result', async (bench) => {
@@ -50,6 +58,7 @@ export const settleTests: TestGroup = {
         userMessage: 'Please check the address.',
         finishedAt: now,
         updatedAt: now,
+        rev: row.rev + 1,
       })
     }),
 
@@ -69,6 +78,7 @@ export const settleTests: TestGroup = {
         history: [{ ...entry(), at: now }],
         lastError: 'the connection timed out',
         updatedAt: now,
+        rev: row.rev + 1,
       })
     }),
 

@@ -91,7 +91,7 @@ it(
     const types = await query<{ type: string }>(
       url,
       `SELECT DISTINCT format_type(atttypid, NULL) AS type FROM pg_attribute
-     WHERE attrelid IN ('jobs'::regclass, 'job_events'::regclass, 'job_workers'::regclass, 'job_steps'::regclass) AND attname ~ '(_at|_after|_until|^at)$'`,
+     WHERE attrelid IN ('jobs'::regclass, 'job_events'::regclass, 'job_workers'::regclass, 'job_steps'::regclass, 'job_streams'::regclass) AND attname ~ '(_at|_after|_until|^at)$'`,
     )
     expect(types).toEqual([{ type: 'timestamp with time zone' }])
   },

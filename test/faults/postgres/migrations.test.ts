@@ -10,6 +10,7 @@ import { folder, until } from '../support/place.js'
 import { anything, defineTypes } from '../support/types.js'
 import { queueOn, testServer, timed, working } from './support.js'
 
+const VERSIONS = [{ version: 1 }, { version: 2 }, { version: 3 }]
 const site = (url: string) => ({ url, folder: folder(), writable: () => true })
 
 /** Makes each migration of this database take this long once its tables are there. Seconds. */
@@ -34,7 +35,7 @@ describe('migrating', { timeout: 60_000 }, () => {
   it('eight processes at once make the tables once, and all of them work', async () => {
     const url = await emptyDatabase()
     const children = await startChildren(site(url), 8)
-    expect(await query(url, 'SELECT version FROM jobtable_migrations ORDER BY version')).toEqual([{ version: 1 }, { version: 2 }])
+    expect(await query(url, 'SELECT version FROM jobtable_migrations ORDER BY version')).toEqual(VERSIONS)
     const ids = await Promise.all(children.map((child) => child.order({ do: 'enqueue_counts', count: 1, inFlight: 1 })))
     expect(new Set(ids.flat()).size).toBe(8)
     expect(children.flatMap((child) => child.errors)).toEqual([])
@@ -56,21 +57,26 @@ describe('migrating', { timeout: 60_000 }, () => {
     await first.kill()
     // The server notices when the statement that it is at is over.
     expect(await timed(startChild(site(through)))).toBeLessThan(15_000)
-    expect(await query(url, 'SELECT version FROM jobtable_migrations ORDER BY version')).toEqual([{ version: 1 }, { version: 2 }])
+    expect(await query(url, 'SELECT version FROM jobtable_migrations ORDER BY version')).toEqual(VERSIONS)
     expect(await advisoryLocks(url)).toEqual([])
   })
 })
 
-it('tables of the version before steps get theirs, and keep their jobs', async () => {
+it.each([
+  [1, 'steps', 'DROP TABLE job_steps; DROP TABLE job_streams'],
+  [2, 'streams', 'DROP TABLE job_streams'],
+])('tables of version %i, before %s, get theirs, and keep their jobs', async (from, table, drop) => {
+  const undo = `${drop}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > ${from}`
   const url = await emptyDatabase()
   await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
-  await query(url, 'DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2')
+  await query(url, undo)
   const store = postgresStore({ connection: url })
   onTestFinished(() => store.close())
-  expect(await store.migrate()).toEqual({ from: 1, to: 2 })
-  expect([(await store.get(['kept']))[0]?.status, await store.steps('kept')]).toEqual(['pending', []])
-  await query(url, 'DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2; CREATE TABLE job_steps (mine text)')
-  await expect(store.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: 'job_steps' } })
+  expect(await store.migrate()).toEqual({ from, to: 3 })
+  expect((await store.get(['kept']))[0]).toMatchObject({ status: 'pending', rev: 0 })
+  expect([await store.steps('kept'), await store.streams('kept')]).toEqual([[], []])
+  await query(url, `${undo}; CREATE TABLE job_${table} (mine text)`)
+  await expect(store.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: `job_${table}` } })
 })
 
 describe('a role that may use the tables and nothing else', { timeout: 60_000 }, () => {
@@ -142,7 +148,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     ALTER TABLE job_events ADD COLUMN tenant text;
     ALTER TABLE job_workers ADD COLUMN version integer NOT NULL DEFAULT 1;
     CREATE INDEX jobs_tenant ON jobs (tenant) WHERE status = 'pending';
-    INSERT INTO jobtable_migrations (version, works_with) VALUES (3, ${worksWith})`
+    INSERT INTO jobtable_migrations (version, works_with) VALUES (4, ${worksWith})`
 
   it('are worked on by this one, which goes on while they are brought up', async () => {
     const url = await emptyDatabase()
@@ -170,7 +176,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     expect([errors, new Set(seen).size]).toEqual([[], ids.length])
     // One that comes now finds them good enough.
     const late = queueOn(url)
-    expect(await (await late.open()).migrate()).toEqual({ from: 3, to: 3 })
+    expect(await (await late.open()).migrate()).toEqual({ from: 4, to: 4 })
     expect((await (await late.get(ids[0]!))!.refresh()).status).toBe('succeeded')
     const after = await late.enqueue('count', { name: 'late' })
     expect(await after.job.result({ timeout: '20s' })).toBe(null)
@@ -179,7 +185,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
   it('are refused where they say that they need a newer one', async () => {
     const url = await emptyDatabase()
     await queueOn(url).open()
-    await query(url, NEXT(3))
+    await query(url, NEXT(4))
     const queue = queueOn(url)
     const type = queue.define('type', { ...anything, run: () => 'done' })
     await expect(type.enqueue(null)).rejects.toMatchObject({ code: 'schema_too_new' })

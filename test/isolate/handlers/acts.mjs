@@ -18,6 +18,19 @@ const acts = {
     await stage('done')
     return 'reported'
   },
+  stream: async ({ stream, payload }) => {
+    async function* tokens() {
+      for (let i = 0; i < payload.value; i++) yield `${i} `
+    }
+    const text = await stream('text').from(tokens())
+    void stream('notes').write('not awaited')
+    return text.length
+  },
+  longStream: async ({ stream }) => {
+    void stream('text', { maxLength: 5 }).write('123456')
+    await stream('text').write('1234')
+  },
+  badStream: ({ stream }) => stream('').write('x'),
   file: ({ file }) => file('out.txt', 'hello file', { contentType: 'text/plain' }),
   bigFile: ({ file, payload }) => {
     async function* content() {

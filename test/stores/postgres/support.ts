@@ -12,7 +12,7 @@ function testClock(): { now(): number; advance(ms: number): void } {
 const migrated: TestSchema[] = []
 
 async function empty({ schema, query }: TestSchema): Promise<void> {
-  const tables = ['jobs', 'job_events', 'job_workers', 'job_steps'].map((table) => `${quoted(schema)}.${table}`)
+  const tables = ['jobs', 'job_events', 'job_workers', 'job_steps', 'job_streams'].map((table) => `${quoted(schema)}.${table}`)
   await query(`TRUNCATE ${tables.join(', ')} RESTART IDENTITY`)
 }
 

@@ -58,20 +58,25 @@ describe('migrations', () => {
     await older.close()
   })
 
-  it('a file of the version before steps gets their table, and keeps its jobs', async () => {
+  it.each([
+    [1, 'steps', 'DROP TABLE job_steps; DROP TABLE job_streams'],
+    [2, 'streams', 'DROP TABLE job_streams'],
+  ])('a file of version %i, before %s, gets their table, and keeps its jobs', async (from, table, drop) => {
+    const undo = `${drop}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > ${from}`
     const old = sqliteStore({ path: folder.file })
     await old.migrate()
     await old.insert([newJob({ id: 'kept' })])
     await old.close()
     const raw = openDriver(folder.file)
-    raw.exec('DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2')
+    raw.exec(undo)
     const store = sqliteStore({ path: folder.file })
-    expect(await store.migrate()).toEqual({ from: 1, to: 2 })
-    expect([(await store.get(['kept']))[0]?.status, await store.steps('kept')]).toEqual(['pending', []])
+    expect(await store.migrate()).toEqual({ from, to: 3 })
+    expect((await store.get(['kept']))[0]).toMatchObject({ status: 'pending', rev: 0 })
+    expect([await store.steps('kept'), await store.streams('kept')]).toEqual([[], []])
     await store.close()
-    raw.exec('DROP TABLE job_steps; DELETE FROM jobtable_migrations WHERE version = 2; CREATE TABLE job_steps (mine TEXT)')
+    raw.exec(`${undo}; CREATE TABLE job_${table} (mine TEXT)`)
     const blocked = sqliteStore({ path: folder.file })
-    await expect(blocked.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: 'job_steps' } })
+    await expect(blocked.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: `job_${table}` } })
     await blocked.close()
     raw.close()
   })
@@ -185,7 +190,7 @@ describe('the table', () => {
     const [text] = connection().prepare(`SELECT sql FROM sqlite_schema WHERE name = 'jobs'`).all()[0] as [string]
     for (const [, name] of connection().prepare(`PRAGMA table_info(jobs)`).all()) {
       if (name === 'created_at' || name === 'updated_at') continue
-      expect(text, String(name)).toMatch(new RegExp(`--[^\\n]+\\n  ${String(name)} `))
+      expect(text, String(name)).toMatch(new RegExp(`--[^\\n]+\\n  ${String(name)} |${String(name)}\\n  --`))
     }
     await store.close()
   })
