@@ -95,6 +95,11 @@ export function infoOf(name: string, { status, attempt, length, ended }: Omit<St
   return { name, attempt, length, done: ended || isFinal(status) }
 }
 
+/** In the order of their names, which are few. */
+export function byName(streams: StreamInfo[]): StreamInfo[] {
+  return streams.sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
 /** Whether a surrogate pair stands on both sides of this index. */
 function isCut(text: string, index: number): boolean {
   return isHighSurrogate(text.charCodeAt(index - 1)) && isLowSurrogate(text.charCodeAt(index))

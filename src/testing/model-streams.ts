@@ -1,5 +1,13 @@
 /** The streams of the model store: the whole text of each, by job and name. */
-import { infoOf, textOf, type StreamAppend, type StreamInfo, type StreamPlace, type StreamText } from '../streams/record.js'
+import {
+  byName,
+  infoOf,
+  textOf,
+  type StreamAppend,
+  type StreamInfo,
+  type StreamPlace,
+  type StreamText,
+} from '../streams/record.js'
 import type { JobRow } from '../store.js'
 
 interface Stream {
@@ -31,9 +39,11 @@ export class ModelStreams {
 
   of(row: JobRow | undefined): StreamInfo[] {
     if (row === undefined) return []
-    return [...(this.#jobs.get(row.id) ?? [])]
-      .map(([name, { attempt, text, ended }]) => infoOf(name, { status: row.status, attempt, length: text.length, ended }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1))
+    const { status } = row
+    const streams = [...(this.#jobs.get(row.id) ?? [])]
+    return byName(
+      streams.map(([name, { attempt, text, ended }]) => infoOf(name, { status, attempt, length: text.length, ended })),
+    )
   }
 
   read(row: JobRow | undefined, name: string, after: StreamPlace | null, limit: number | null): StreamText | undefined {

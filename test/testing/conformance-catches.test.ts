@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { beforeAll, describe, expect, it } from 'vitest'
 import type { StepRow } from '../../src/effects/record.js'
-import type { JobEvent } from '../../src/store.js'
+import type { JobEvent, Store } from '../../src/store.js'
 import type { StoreHarness } from '../../src/testing/index.js'
 import { RULES, type Rules, type StoredJob } from '../../src/testing/model-rules.js'
 import { collect, failuresOf, modelHarness, type Alter } from './collect.js'
@@ -313,6 +313,81 @@ const WRONG_CALLS: Record<string, Alter> = {
       steps: async (id) => {
         const steps = await store.steps(id)
         return steps.length > 0 ? steps : (kept.get(id) ?? [])
+      },
+    }
+  },
+  'rev stands still while a stream grows': (store) => ({
+    get: async (ids) =>
+      (await store.get(ids)).map((row) => row && { ...row, rev: row.stage === null ? Math.min(row.rev, 1) : row.rev }),
+  }),
+  'streams are not fenced': (store) => ({
+    report: async (reports) => {
+      const rows = await store.get(reports.map(({ id }) => id))
+      return store.report(
+        reports.map((report, i) => (report.streams ? { ...report, token: rows[i]?.claimToken ?? null } : report)),
+      )
+    },
+  }),
+  "a stream's attempt is the job's": (store) => ({
+    readStream: async (id, name, after, limit) => {
+      const [row] = await store.get([id])
+      const found = await store.readStream(id, name, after, limit)
+      return found && { ...found, attempt: row!.attempts }
+    },
+  }),
+  'a piece that is sent again is there twice': (store) => {
+    const lengths = new Map<string, number>()
+    return {
+      report: async (reports) => {
+        const again = reports.map((report) => {
+          if (!report.streams) return report
+          const streams = report.streams.map((piece) => {
+            const key = `${report.id} ${report.token} ${piece.name}`
+            const offset = lengths.get(key) ?? 0
+            lengths.set(key, offset + piece.text.length)
+            return { ...piece, offset }
+          })
+          return { ...report, streams }
+        })
+        return store.report(again)
+      },
+    }
+  },
+  'a stream goes on where the attempt before it ended': (store) => ({
+    readStream: async (id, name, after, limit) => {
+      const found = await store.readStream(id, name, after, limit)
+      const whole = await store.readStream(id, name, null, null)
+      return found && (after ? { ...found, offset: after.offset, text: whole!.text.slice(after.offset) } : found)
+    },
+  }),
+  'a limit cuts surrogate pairs': (store) => ({
+    readStream: async (id, name, after, limit) => {
+      const found = await store.readStream(id, name, after, null)
+      return found && limit !== null
+        ? { ...found, text: found.text.slice(0, limit), done: found.done && found.text.length <= limit }
+        : found
+    },
+  }),
+  'a stream is not done when its job is over': (store) => ({
+    streams: async (id) => (await store.streams(id)).map((stream) => ({ ...stream, done: false })),
+  }),
+  'a stream is done before its last text': (store) => ({
+    readStream: async (id, name, after, limit) => {
+      const found = await store.readStream(id, name, after, limit)
+      return found && { ...found, done: (await store.readStream(id, name, null, null))!.done }
+    },
+  }),
+  'prune leaves the streams': (store) => {
+    const kept = new Map<string, Awaited<ReturnType<Store['streams']>>>()
+    return {
+      streams: async (id) => {
+        const streams = await store.streams(id)
+        return streams.length > 0 ? streams : (kept.get(id) ?? [])
+      },
+      report: async (reports) => {
+        const held = await store.report(reports)
+        for (const { id } of reports) kept.set(id, await store.streams(id))
+        return held
       },
     }
   },

@@ -59,6 +59,24 @@ export function completion<Tx extends ProductTransaction>({ product, transaction
     expect(events).toEqual(['succeeded true'])
   })
 
+  it('what its streams got last is in the commit of the completion', async () => {
+    const seen: unknown[] = []
+    const { job } = await enqueueAndDrain(async ({ id, attempt, stream, complete }) => {
+      await stream('text').write(`attempt ${attempt}`)
+      await transaction(async (tx) => {
+        await stream('text').write(', to the end')
+        await complete(tx, attempt)
+        await stream('text')
+          .write(', and beyond')
+          .catch((error: { code: string }) => seen.push(error.code))
+        if (attempt === 1) throw new TransientError('the rest failed')
+      })
+      seen.push(await product().queue.readStream(id, 'text'))
+    })
+    const whole = { attempt: 2, offset: 0, text: 'attempt 2, to the end', done: true }
+    expect([job.status, ...seen]).toEqual(['succeeded', 'lease_lost', 'lease_lost', whole])
+  })
+
   it('a rollback takes both back, and the next attempt does both', async () => {
     const doc = newDoc()
     const { job } = await enqueueAndDrain(({ attempt, complete }) =>

@@ -2,7 +2,15 @@
  * The texts of streams. A claim's first append to a stream replaces what earlier ones have written to it. Rows are found by primary
  * key, whose last column is the offset: the newest piece of a stream is the last one of its index.
  */
-import { infoOf, textOf, type StreamAppend, type StreamInfo, type StreamPlace, type StreamText } from '../../streams/record.js'
+import {
+  byName,
+  infoOf,
+  textOf,
+  type StreamAppend,
+  type StreamInfo,
+  type StreamPlace,
+  type StreamText,
+} from '../../streams/record.js'
 import type { Work } from '../../transactions/transaction.js'
 import type { Status } from '../../transition.js'
 import type { Text } from './dialect.js'
@@ -45,12 +53,11 @@ FROM (SELECT DISTINCT streams.name FROM {streams} AS streams WHERE streams.job_i
 JOIN {jobs} AS jobs ON jobs.id = $1
 CROSS JOIN LATERAL (
   SELECT streams.attempt, streams."offset", streams.length, streams.state FROM {streams} AS streams
-  WHERE streams.job_id = $1 AND streams.name = names.name ORDER BY streams.attempt DESC, streams."offset" DESC LIMIT 1) AS newest
-ORDER BY names.name`
+  WHERE streams.job_id = $1 AND streams.name = names.name ORDER BY streams.attempt DESC, streams."offset" DESC LIMIT 1) AS newest`
 
 export function* streamsOf(text: Text, jobId: string): Work<StreamInfo[]> {
   const rows = yield { sql: text(STREAMS), params: [jobId] }
-  return rows.map(([name, status, attempt, length, state]) =>
+  const streams = rows.map(([name, status, attempt, length, state]) =>
     infoOf(name as string, {
       status: status as Status,
       attempt: attempt as number,
@@ -58,6 +65,7 @@ export function* streamsOf(text: Text, jobId: string): Work<StreamInfo[]> {
       ended: state === 'done',
     }),
   )
+  return byName(streams)
 }
 
 /** One statement, so that all of it is of one moment. From the piece that holds the place on. */

@@ -2,7 +2,15 @@
  * The texts of streams. A claim's first append to a stream replaces what earlier ones have written to it. Every statement finds its rows
  * by primary key, whose last column is the offset: the newest piece of a stream is the last one of its index.
  */
-import { infoOf, textOf, type StreamAppend, type StreamInfo, type StreamPlace, type StreamText } from '../../streams/record.js'
+import {
+  byName,
+  infoOf,
+  textOf,
+  type StreamAppend,
+  type StreamInfo,
+  type StreamPlace,
+  type StreamText,
+} from '../../streams/record.js'
 import type { Fence } from '../../store.js'
 import type { Status } from '../../transition.js'
 import type { Sql } from './database.js'
@@ -44,11 +52,10 @@ export function streamsOf(sql: Sql, jobId: string): StreamInfo[] {
      FROM (SELECT DISTINCT name FROM job_streams WHERE job_id = ?1) AS names
      JOIN jobs ON jobs.id = ?1
      JOIN job_streams AS piece ON piece.rowid = (
-       SELECT rowid FROM job_streams WHERE job_id = ?1 AND name = names.name ORDER BY attempt DESC, "offset" DESC LIMIT 1)
-     ORDER BY names.name`,
+       SELECT rowid FROM job_streams WHERE job_id = ?1 AND name = names.name ORDER BY attempt DESC, "offset" DESC LIMIT 1)`,
     jobId,
   )
-  return rows.map(([name, status, attempt, length, state]) =>
+  const streams = rows.map(([name, status, attempt, length, state]) =>
     infoOf(name as string, {
       status: status as Status,
       attempt: attempt as number,
@@ -56,6 +63,7 @@ export function streamsOf(sql: Sql, jobId: string): StreamInfo[] {
       ended: state === 'done',
     }),
   )
+  return byName(streams)
 }
 
 export function readStream(

@@ -46,6 +46,8 @@ export class Player {
   readonly #claims: JobRow[] = []
   readonly #workers: string[] = []
   #statuses = new Map<string, Status>()
+  /** How much text each claim has written. */
+  readonly #written = new Map<string, number>()
   #count = 0
 
   constructor(store: Store, model: Store, clock: TestClock) {
@@ -60,7 +62,11 @@ export class Player {
   }
 
   async compareTimelines(): Promise<void> {
-    for (const id of this.#ids) await this.#both((store) => store.events(id), eventsAlike)
+    for (const id of this.#ids) {
+      await this.#both((store) => store.events(id), eventsAlike)
+      await this.#both((store) => store.streams(id))
+      await this.#both((store) => store.readStream(id, 'text', { attempt: 1, offset: 3 }, 5))
+    }
   }
 
   async #do(step: Step): Promise<void> {
@@ -227,14 +233,18 @@ export class Player {
     const events = Array.from({ length: step.events }, () => {
       return { kind: 'log', attempt: claim.attempts, message: `line ${++this.#count}`, data: '{"n":1}' } as const
     })
+    const written = this.#written.get(claim.claimToken + claim.id) ?? 0
+    const text = '🙂'.repeat(step.text)
     const report = {
       id: claim.id,
       token: tokenOf(claim, step.token),
       stage: step.stage,
       ...(step.progress !== null && { progress: step.progress }),
       events,
+      ...(text !== '' && { streams: [{ name: 'text', offset: written, text, done: step.progress === 1 }] }),
     }
-    await this.#both((store) => store.report([report]))
+    const [held] = await this.#both((store) => store.report([report]))
+    if (held) this.#written.set(claim.claimToken + claim.id, written + text.length)
   }
 
   async #recover(): Promise<void> {

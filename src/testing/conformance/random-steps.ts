@@ -34,7 +34,7 @@ export type Step =
   | { do: 'insert'; jobs: JobSpec[] }
   | { do: 'claim'; worker: Pick; limit: number; types: Pick[]; queues: Pick[]; settlements: SettleSpec[] }
   | { do: 'settle'; settlements: SettleSpec[] }
-  | { do: 'report'; claim: Pick; token: Token; stage: string; progress: number | null; events: number }
+  | { do: 'report'; claim: Pick; token: Token; stage: string; progress: number | null; events: number; text: number }
   | { do: 'heartbeat'; worker: Pick }
   | { do: 'retire'; worker: Pick }
   | { do: 'cancel'; jobs: Pick[]; by: string | null }
@@ -90,6 +90,7 @@ export function sequences(fc: FastCheck): Arbitrary<Step[]> {
         stage: fc.constantFrom('generating', 'uploading'),
         progress: fc.constantFrom(null, 0, 0.25, 1 / 3, 1),
         events: fc.nat({ max: 2 }),
+        text: fc.constantFrom(0, 0, 1, 3),
       }),
     ],
     [2, fc.record({ do: fc.constant('heartbeat'), worker: pick })],

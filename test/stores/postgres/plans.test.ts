@@ -15,6 +15,7 @@ import { cancelAll, get, repairAll } from '../../../src/stores/postgres/people.j
 import { prune } from '../../../src/stores/postgres/prune.js'
 import { scout } from '../../../src/stores/postgres/scout.js'
 import { reportAll, settleAll } from '../../../src/stores/postgres/settle.js'
+import { readStream, streamsOf } from '../../../src/stores/postgres/streams.js'
 import { beat, lostClaims } from '../../../src/stores/postgres/workers.js'
 import { newJob } from '../../../src/testing/new-job.js'
 import type { FencedSettlement } from '../../../src/store.js'
@@ -134,6 +135,7 @@ const settlements: FencedSettlement[] = [
   { id: 'running-3', token: 't', maxAttempts: 5, keepForMs: null, settlement: { status: 'failed', entry, userMessage: 'u' } },
 ]
 const keyed = newJob({ id: 'new', type: 'mail', idempotencyKey: 'key-7' })
+const streaming = { id: 'running-1', token: 't', streams: [{ name: 'n', offset: 0, text: 'x', done: false }] }
 const inserting = { quiet: true }
 const retention = { succeededMs: DAY, failedMs: DAY, canceledMs: DAY }
 
@@ -146,6 +148,13 @@ const CASES: [name: string, query: () => Query, indexes: string[]][] = [
   ['a settlement', () => statements(settleAll(text, settlements))[0]!, ['jobs_pkey']],
   ['the look at what was not settled', () => statements(settleAll(text, settlements), [])[1]!, ['jobs_pkey']],
   ['a report', () => statements(reportAll(text, [{ id: 'running-1', token: 't', stage: 's' }]))[0]!, ['jobs_pkey']],
+  ['a report with streams', () => statements(reportAll(text, [streaming]))[0]!, ['jobs_pkey']],
+  ['the streams of a job', () => statements(streamsOf(text, 'running-1'))[0]!, ['jobs_pkey']],
+  [
+    'the text of a stream',
+    () => statements(readStream(text, 'running-1', 'n', { attempt: 1, offset: 9 }, 10))[0]!,
+    ['jobs_pkey'],
+  ],
   ['a heartbeat', () => statements(beat(text, 'w', 30_000))[0]!, ['jobs_running']],
   ['the search for lost claims', () => statements(lostClaims(text, 100, ['mail']))[0]!, ['jobs_running']],
   ['the look for dead workers', () => statements(lostClaims(text, 100, ['mail']), [])[1]!, ['jobs_running']],

@@ -43,6 +43,9 @@ describe('query plans', () => {
     await store.claim({ ...claim, limit: 1 })
     const write = { id: 'a', token: 't', maxAttempts: 5, keepForMs: null }
     await store.report([{ id: 'a', token: 't', stage: 's' }])
+    await store.report([{ id: 'a', token: 't', streams: [{ name: 'n', offset: 0, text: 'x', done: false }] }])
+    await store.streams('a')
+    await store.readStream('a', 'n', { attempt: 1, offset: 0 }, 10)
     await store.settle([{ ...write, settlement: { status: 'failed', entry, userMessage: 'u' } }])
     await store.settle([{ ...write, settlement: { status: 'succeeded', result: null } }])
     await store.settle([{ ...write, settlement: { status: 'canceled', entry } }])
