@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EffectOptions, JobTransaction, Store } from '../../src/index.js'
 import { postgresStore } from '../../src/stores/postgres/index.js'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'
-import { openDriver } from '../../src/stores/sqlite/driver.js'
 import { temporaryFolder } from '../stores/sqlite/support.js'
 import { emptyDatabase } from '../support/postgres/database.js'
+import { connectSqlite } from '../support/product-sqlite.js'
 import { explore, type Act, type Life, type Scenario, type Stage } from './injector.js'
 
 /** A stage with a table of the product's, and a count of its rows. */
@@ -22,10 +22,8 @@ async function onSqlite(): Promise<Theatre> {
   const { file, remove } = temporaryFolder()
   const store = sqliteStore({ path: file })
   await store.migrate()
-  const driver = openDriver(file, { driver: 'better-sqlite3' })
-  driver.exec('CREATE TABLE rows (mark TEXT NOT NULL)')
-  const { default: Better } = await import('better-sqlite3')
-  const product = new Better(file)
+  const product = connectSqlite(file)
+  product.exec('CREATE TABLE rows (mark TEXT NOT NULL)')
   const insert = 'INSERT INTO rows (mark) VALUES (?)'
   return {
     store,
@@ -42,7 +40,6 @@ async function onSqlite(): Promise<Theatre> {
     rows: async (mark) => (product.prepare('SELECT count(*) AS n FROM rows WHERE mark = ?').get(mark) as { n: number }).n,
     close: async () => {
       await store.close()
-      driver.close()
       product.close()
       remove()
     },

@@ -1,6 +1,9 @@
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { simulate } from './run.js'
 import { search } from './search.js'
+
+// Nothing here waits for anything, so that only a busy machine makes it long.
+vi.setConfig({ testTimeout: 300_000 })
 
 const RUNS = 150
 

@@ -5,10 +5,10 @@
  * - `soak_effects`: one row each time that a transactional effect was had. Nothing but the transactions keeps a job from having two
  * - `soak_ends`: one row each time that a job has ended, written by a trigger in the transaction that ends it
  */
-import { createRequire } from 'node:module'
 import pg from 'pg'
 import type { JobTransaction, ProductTransaction } from '../../src/index.js'
 import { openDriver, type SqlValue } from '../../src/stores/sqlite/driver.js'
+import { connectSqlite, type SqliteConnection } from '../support/product-sqlite.js'
 
 export interface OpenTransaction {
   /** For `enqueue`. */
@@ -31,15 +31,8 @@ export function openProduct(url: string): Product {
   return url.startsWith('postgres') ? new PostgresProduct(url) : new SqliteProduct(url.slice('sqlite:'.length))
 }
 
-/** As far as it is used here, both libraries for SQLite have this face. */
-interface Connection {
-  exec(sql: string): void
-  prepare(sql: string): { run(...params: string[]): { changes: number | bigint } }
-  close(): void
-}
-
 class SqliteProduct implements Product {
-  readonly #connection: Connection
+  readonly #connection: SqliteConnection
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(file: string) {
@@ -76,18 +69,6 @@ class SqliteProduct implements Product {
   async close(): Promise<void> {
     this.#connection.close()
   }
-}
-
-function connectSqlite(file: string): Connection {
-  const probe = openDriver(':memory:')
-  probe.close()
-  // The library that jobtable takes here. @types/node 20 knows nothing of node:sqlite.
-  const Database =
-    probe.name === 'node:sqlite'
-      ? (process.getBuiltinModule('node:sqlite' as 'node:fs') as unknown as { DatabaseSync: new (file: string) => Connection })
-          .DatabaseSync
-      : (createRequire(import.meta.url)('better-sqlite3') as new (file: string) => Connection)
-  return new Database(file)
 }
 
 class PostgresProduct implements Product {

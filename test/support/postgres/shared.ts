@@ -24,6 +24,8 @@ export async function offerServer(project: TestProject): Promise<() => Promise<v
   const answer = async (): Promise<string> => given ?? (await (server ??= TestServer.create())).url()
 
   const desk = createServer((_request, response) => {
+    // A kept connection would be closed by one side as the other takes it for its next question.
+    response.setHeader('connection', 'close')
     answer().then(
       (url) => response.end(url),
       (error: unknown) => response.writeHead(500).end(String(error)),
