@@ -88,7 +88,7 @@ export function readStream(
          SELECT max("offset") FROM job_streams
          WHERE job_id = ?1 AND name = ?2 AND attempt = place.attempt AND "offset" <= place.start)
        AND (?5 IS NULL OR piece."offset" <= place.start + ?5)
-     WHERE jobs.id = ?1 ORDER BY piece."offset"`,
+     WHERE jobs.id = ?1`,
     jobId,
     name,
     after?.attempt ?? null,
@@ -97,6 +97,7 @@ export function readStream(
   )
   if (rows.length === 0) return undefined
   const [status, attempt, length, state, from] = rows[0] as [Status, number, number, string, number]
-  const pieces = rows.map((row) => ({ offset: row[5] as number, text: row[6] as string }))
+  // They are read in this order, which nothing but an ORDER BY would promise.
+  const pieces = rows.map((row) => ({ offset: row[5] as number, text: row[6] as string })).sort((a, b) => a.offset - b.offset)
   return textOf({ status, attempt, length, ended: state === 'done', from, pieces }, limit)
 }
