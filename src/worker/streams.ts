@@ -9,7 +9,6 @@
  * While too much of an attempt is unsent, `write` waits. An error of a write or of the store stays: it fails the attempt at its end, even
  * where the handler did not await.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { JobtableError } from '../errors.js'
 import { isHighSurrogate, type StreamAppend } from '../streams/record.js'
 import { checkStream, notText, unheard, writeFrom, type JobStream, type StreamOptions } from '../streams/stream.js'
@@ -194,7 +193,7 @@ export class AttemptStreams implements StreamSource {
       if (!this.#trouble) continue
       const restMs = Math.min(LONGEST_PAUSE_MS, pauseMs)
       if (performance.now() + restMs > until) this.#fail(this.#trouble)
-      await sleep(restMs)
+      await new Promise((resolve) => setTimeout(resolve, restMs))
     }
   }
 }

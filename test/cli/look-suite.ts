@@ -68,6 +68,13 @@ export function describeLooks(open: () => Promise<Place>): void {
       }),
     )
     await place.insert(
+      'job_streams',
+      ...['Once upon', ' a time'].map((text, i) => ({
+        ...{ job_id: 'done', name: 'text', attempt: 1, '"offset"': i * 9, length: text.length, text },
+        ...{ state: i === 1 ? 'done' : 'open', claim_token: 'secret-token', at: at(MINUTE) },
+      })),
+    )
+    await place.insert(
       'job_events',
       { job_id: 'secret', at: at(90_000), kind: 'stage', attempt: 1, message: 'sending', data: null },
       {
@@ -183,6 +190,15 @@ export function describeLooks(open: () => Promise<Place>): void {
         ['error', 1],
       ])
       expect(timeline.at(-1)!.details).toMatchObject({ kind: 'transient', code: 'timeout', by: 'w1' })
+    })
+
+    test('lists the streams of a job, and not their text', async () => {
+      const { stdout } = await cli(['show', 'done', ...db])
+      expect(stdout).toMatch(/\nstreams\nSTREAM +STATE +ATTEMPT +LENGTH\ntext +done +1 +16\n$/)
+      expect(stdout).not.toMatch(/Once|secret-token/)
+      const streams = [{ name: 'text', attempt: 1, length: 16, done: true }]
+      expect(await cliJson(['show', 'done', ...db])).toMatchObject({ streams })
+      expect((await cli(['show', 'secret', ...db])).stdout).not.toContain('STREAM')
     })
 
     test('of an unknown id exits with 1 and names the database', async () => {

@@ -52,6 +52,8 @@ const MUST_BE_MET: readonly string[] = [
   'effect: given from the record',
   'step: given from the record',
   'handler: held',
+  'stream: a piece was sent again',
+  'stream: written by a job that succeeded',
   ...['succeeded', 'failed', 'canceled', 'deleted'].map((what) => `result: ${what}`),
 ]
 

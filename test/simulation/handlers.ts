@@ -16,7 +16,7 @@ import type { Host } from './virtual-time.js'
 import { describe, type World } from './world.js'
 
 /**
- * quick returns at once · steps reports stages and progress · long outlasts its lease, and stops when it is told · deaf outlasts it and does
+ * quick returns at once · steps reports stages and progress, and writes a stream · long outlasts its lease, and stops when it is told · deaf outlasts it and does
  * not · overrun goes on beyond its timeout · kill takes its process down · unwritable returns what cannot be stored
  */
 const ACTS = [
@@ -146,7 +146,7 @@ class Handling {
     const signal = random.chance(0.5) ? job.signal : undefined
     try {
       if (effect?.first) await this.#effect(effect, signal)
-      const result = await this.#perform(act, signal)
+      const result = await this.#perform(act, signal, run)
       if (effect?.first === false) await this.#effect(effect, signal)
       ended(act === 'unwritable' ? 'refused' : 'returned')
       return result
@@ -167,7 +167,7 @@ class Handling {
     }
   }
 
-  async #perform(act: Act, signal: AbortSignal | undefined): Promise<unknown> {
+  async #perform(act: Act, signal: AbortSignal | undefined, run: Run): Promise<unknown> {
     const { random, plan } = this.#world
     const job = this.#job
     switch (act) {
@@ -179,7 +179,11 @@ class Handling {
           await this.#sleep(random.between(5, 300), signal)
           job.progress(step / 8)
           job.log.info('a step is done', { step })
+          const text = `step ${step} of attempt ${job.attempt}; `
+          await job.stream('text').write(text)
+          run.written += text
         }
+        await job.stream('text').end()
         return undefined
       case 'long':
         return this.#sleep(random.between(0.5, 1.2) * plan.leaseMs, signal ?? job.signal)

@@ -45,6 +45,8 @@ export class Invariants {
   readonly #acknowledged = new Set<string>()
   readonly #pruned = new Set<string>()
   readonly #tokens = new Set<string>()
+  /** What claims have appended to their stream, and the store has taken. */
+  readonly #texts = new Map<string, string>()
   #rows = new Map<string, JobRow>()
   #workers = new Map<string, WorkerRow>()
   readonly #world: World
@@ -309,7 +311,20 @@ export class Invariants {
         if (!held) coverage.count('answer: report refused')
         if (held && !holds(before.get(report.id), report))
           this.#fail('every write is fenced', `a report on ${report.id} was taken without its token`)
+        if (held) this.#appended(report)
       })
+    }
+  }
+
+  /** A piece begins where the one before it ended, or is one that was taken before, to the letter. */
+  #appended({ id, token, streams = [] }: Report): void {
+    for (const { offset, text } of streams) {
+      const claim = `${id} ${token}`
+      const before = this.#texts.get(claim) ?? ''
+      if (offset === before.length) this.#texts.set(claim, before + text)
+      else if (before.slice(offset, offset + text.length) !== text || offset > before.length)
+        this.#fail('streams have no gap', `${id} got ${JSON.stringify(text)} at ${offset}, after ${before.length} characters`)
+      else this.#world.coverage.count('stream: a piece was sent again')
     }
   }
 
@@ -329,6 +344,14 @@ export class Invariants {
     if (settlement.status !== 'succeeded') return
     this.#effect(id)
     this.effects.succeeded(before.get(id)!)
+    this.#checkText(write)
+  }
+
+  #checkText({ id, token }: FencedSettlement): void {
+    const written = this.#world.ledger.of(id, token)?.written ?? ''
+    if (written !== '') this.#world.coverage.count('stream: written by a job that succeeded')
+    if ((this.#texts.get(`${id} ${token}`) ?? '') !== written)
+      this.#fail('streams have no gap', `${id} has succeeded without all of the text that its handler wrote`)
   }
 
   /** What a job does in the database it does in the commit of its success. */

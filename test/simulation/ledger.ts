@@ -20,6 +20,8 @@ export interface Run {
   readonly startedAt: number
   end: End
   endedAt: number
+  /** What it has written to its stream. */
+  written: string
 }
 
 export class Ledger {
@@ -30,7 +32,7 @@ export class Ledger {
   readonly effects = new Map<string, number>()
 
   begin(attempt: Attempt, host: Host, now: number): Run {
-    const run: Run = { attempt, host, startedAt: now, end: 'running', endedAt: Infinity }
+    const run: Run = { attempt, host, startedAt: now, end: 'running', endedAt: Infinity, written: '' }
     this.runs.push(run)
     this.#byClaim.set(`${attempt.id} ${attempt.token}`, run)
     this.#starts.set(attempt.id, this.startsOf(attempt.id) + 1)

@@ -12,6 +12,7 @@ import { Waiters } from '../../src/waiters.js'
 import { Attempt } from '../../src/worker/attempt.js'
 import { Lease } from '../../src/worker/lease.js'
 import { ClaimLoop } from '../../src/worker/loop.js'
+import { AttemptStreams } from '../../src/worker/streams.js'
 import { Timers } from '../../src/worker/timers.js'
 import type { World } from './world.js'
 
@@ -99,6 +100,12 @@ const FENCES: Record<string, Variant> = {
         const rows = await store.get(reports.map(({ id }) => id))
         return store.report(reports.map((report, i) => ({ ...report, token: rows[i]?.claimToken ?? report.token })))
       },
+    }),
+  },
+  'text is let go while the database is away': {
+    patch: method(AttemptStreams.prototype, 'failed', function (this: AttemptStreams) {
+      this.stored(this.unsent())
+      return false
     }),
   },
   'a recovery is not fenced': {

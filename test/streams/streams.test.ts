@@ -1,8 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { z } from 'zod'
 import { PermanentError, TransientError, type JobContext, type JobStream } from '../../src/index.js'
 import { DATABASES } from '../faults/support/databases.js'
 import { defineJob } from '../effects/support.js'
+import { testQueue } from '../../src/testing/index.js'
 import { signal } from '../../src/worker/timers.js'
 
 type Context = JobContext<Record<string, unknown>>
@@ -198,21 +200,13 @@ describe.each(DATABASES)('job.stream on $name', ({ place }) => {
     const outcomes: unknown[] = []
     const { queue, enqueue, drain } = defineJob(await place(), async (job) => {
       await job.stream('text').write('to the end')
-      outcomes.push(
-        await job
-          .transaction((tx) => {
-            void job
-              .stream('text')
-              .write(' and beyond')
-              .catch((error: { code: string }) => outcomes.push(error.code))
-            if (job.attempt === 1) throw new TransientError('undone')
-            void tx
-            return 'completed'
-          })
-          .catch((error: unknown) => {
-            throw error
-          }),
-      )
+      const value = await job.transaction(() => {
+        const late = job.stream('text').write(' and beyond')
+        late.catch((error: { code: string }) => outcomes.push(error.code))
+        if (job.attempt === 1) throw new TransientError('undone')
+        return 'completed'
+      })
+      outcomes.push(value)
     })
     const job = await enqueue()
     await drain()
@@ -220,4 +214,23 @@ describe.each(DATABASES)('job.stream on $name', ({ place }) => {
     expect(outcomes).toEqual(['lease_lost', 'lease_lost', 'completed'])
     expect(await queue.readStream(job.id, 'text')).toEqual({ attempt: 2, offset: 0, text: 'to the end', done: true })
   })
+})
+
+it('a test queue runs a handler that streams, attempt by attempt', async () => {
+  const queue = testQueue()
+  onTestFinished(() => queue.close())
+  queue.define('write', {
+    payload: z.null(),
+    idempotency: { none: 'a test' },
+    retry: { backoff: { base: '10s' }, jitter: false },
+    run: async (job) => {
+      await job.stream('text').from([`attempt `, String(job.attempt)])
+      if (job.attempt === 1) throw new TransientError('once more')
+    },
+  })
+  const { job } = await queue.enqueue('write', null)
+  await queue.runFor('1s')
+  expect(await queue.readStream(job.id, 'text')).toEqual({ attempt: 1, offset: 0, text: 'attempt 1', done: true })
+  await queue.runFor('10s')
+  expect(await queue.readStream(job.id, 'text')).toEqual({ attempt: 2, offset: 0, text: 'attempt 2', done: true })
 })
