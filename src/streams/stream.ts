@@ -21,7 +21,7 @@ export interface StreamOptions {
   maxLength?: number
 }
 
-export const DEFAULT_MAX_LENGTH = 1_048_576
+const DEFAULT_MAX_LENGTH = 1_048_576
 const MOST_MAX_LENGTH = 16 * DEFAULT_MAX_LENGTH
 
 /** Answers with the limit of its length. */

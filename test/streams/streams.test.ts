@@ -183,7 +183,7 @@ describe.each(DATABASES)('job.stream on $name', ({ place }) => {
       await stream.write(', late').catch((error: unknown) => errors.push(error))
       await stream.end().catch((error: unknown) => errors.push(error))
     }
-    const { queue, enqueue } = defineJob(here, run as never)
+    const { queue, enqueue } = defineJob(here, run)
     const job = await enqueue()
     const worker = queue.work()
     await first.promise
@@ -202,7 +202,7 @@ describe.each(DATABASES)('job.stream on $name', ({ place }) => {
       await job.stream('text').write('to the end')
       const value = await job.transaction(() => {
         const late = job.stream('text').write(' and beyond')
-        late.catch((error: { code: string }) => outcomes.push(error.code))
+        late.catch((error: unknown) => outcomes.push((error as { code: string }).code))
         if (job.attempt === 1) throw new TransientError('undone')
         return 'completed'
       })

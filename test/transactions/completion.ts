@@ -68,7 +68,7 @@ export function completion<Tx extends ProductTransaction>({ product, transaction
         await complete(tx, attempt)
         await stream('text')
           .write(', and beyond')
-          .catch((error: { code: string }) => seen.push(error.code))
+          .catch((error: unknown) => seen.push((error as { code: string }).code))
         if (attempt === 1) throw new TransientError('the rest failed')
       })
       seen.push(await product().queue.readStream(id, 'text'))
