@@ -12,7 +12,10 @@ export interface JobStream {
   write(text: string): Promise<void>
   /** Nothing more comes. Resolves once all of it is stored. The end of the job ends its streams as well. */
   end(): Promise<void>
-  /** Writes every piece as it comes, ends the stream, and answers with the whole text of these pieces. Stops when the job's signal is aborted. */
+  /**
+   * Writes every piece as it comes, ends the stream, and answers with the whole text of these pieces. Once the job's signal is aborted, it
+   * rejects at the next piece: pass the signal on to the source too, which may be long in giving one.
+   */
   from(pieces: AsyncIterable<string> | Iterable<string>): Promise<string>
 }
 

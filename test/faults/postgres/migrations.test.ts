@@ -79,6 +79,23 @@ it.each([
   await expect(store.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: `job_${table}` } })
 })
 
+it('a long read of the jobs holds a migration up for seconds, which gives way, changes nothing and is made later', async () => {
+  const url = await emptyDatabase()
+  await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
+  await query(url, 'DROP TABLE job_streams; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > 2')
+  const reader = new pg.Client({ connectionString: url })
+  await reader.connect()
+  onTestFinished(() => reader.end())
+  await reader.query('BEGIN; SELECT * FROM jobs')
+  const store = postgresStore({ connection: url })
+  onTestFinished(() => store.close())
+  await expect(store.migrate()).rejects.toMatchObject({ code: 'store_busy' })
+  expect(await query(url, 'SELECT max(version) FROM jobtable_migrations')).toEqual([{ max: 2 }])
+  await reader.query('COMMIT')
+  expect(await store.migrate()).toEqual({ from: 2, to: 3 })
+  expect((await store.get(['kept']))[0]).toMatchObject({ id: 'kept', rev: 0 })
+}, 30_000)
+
 describe('a role that may use the tables and nothing else', { timeout: 60_000 }, () => {
   async function restricted(settings: Record<string, string> = {}) {
     const server = await testServer(settings)
