@@ -32,7 +32,7 @@ async function onSqlite(): Promise<Theatre> {
       return commit(
         life,
         () => work(product as never),
-        (sql) => void product.exec(sql),
+        (sql) => product.exec(sql),
       )
     },
     write: (tx, mark) => tx.run(insert, [mark]),
