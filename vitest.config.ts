@@ -9,6 +9,7 @@ export default defineConfig({
     // Tests see the sources under the public names; the processes they start see dist/, which the global setup builds.
     alias: [
       { find: /^jobtable$/, replacement: source('index.ts') },
+      { find: /^jobtable\/http$/, replacement: source('http/index.ts') },
       { find: /^jobtable\/testing$/, replacement: source('testing/index.ts') },
     ],
   },

@@ -11,7 +11,7 @@ import { prepareIsolation, type IsolateOptions } from './isolate/index.js'
 import type { Isolation } from './isolate/host.js'
 import { prepareRule, type IdempotencyRule, type NoIdempotency, type Rule } from './idempotency.js'
 import type { JsonCheck } from './json.js'
-import type { Messages } from './messages.js'
+import type { LocalText, Messages } from './messages.js'
 import { DEFAULT_MAX_ATTEMPTS, type RetryPolicy } from './transition.js'
 import type { JobContext } from './worker/context.js'
 
@@ -53,6 +53,8 @@ export interface JobTypeOptions<Schema extends StandardSchemaV1, Idempotency, Re
   queue?: string
   /** The stages in their order, for `job.stage(...)` and for whoever shows them. */
   stages?: readonly Stage[]
+  /** What the end user reads for a stage, as `jobtable/http` gives it: one text, or one for each language. Without it, the stage's name. */
+  stageLabels?: Readonly<Partial<Record<NoInfer<Stage>, LocalText>>>
   /** A say before the built-in classifier: what this error means, or undefined to leave it to that. */
   classify?: (error: unknown) => Classification | undefined
   /** What the end user reads for an error code, in place of the built-in words. */
@@ -110,6 +112,7 @@ export interface PreparedType {
   timeoutMs: number | null
   rule: Rule | null
   stages: readonly string[]
+  stageLabels: Readonly<Partial<Record<string, LocalText>>>
   classify: ((error: unknown) => Classification | undefined) | undefined
   messages: Messages | undefined
   /**
@@ -137,7 +140,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
   if (!options.idempotency) {
     throw new JobtableError('config_invalid', `${name}: say idempotency: { key, onDuplicate }, or { none: 'the reason' }`)
   }
-  const { timeout = DEFAULT_TIMEOUT, stages = [], result, isolate, run } = options
+  const { timeout = DEFAULT_TIMEOUT, stages = [], stageLabels = {}, result, isolate, run } = options
   const toHandler = (given: Handler<unknown, unknown> | URL): Handler<unknown, unknown> => {
     if (isolate !== undefined) return prepareIsolation(name, isolate, given)
     if (typeof given === 'function') return given
@@ -154,6 +157,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
     timeoutMs: timeout === 'none' ? null : checkTimeout(name, timeout),
     rule: prepareRule(name, options.idempotency),
     stages,
+    stageLabels,
     classify: options.classify,
     messages: options.messages,
     validate: (payload) => validate(options.payload, payload, `the payload of ${name}`, 'payload_invalid'),

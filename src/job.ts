@@ -173,7 +173,7 @@ export class Job<Result = unknown> {
 }
 
 /** Whether anything changed that a watcher can see. */
-function differs(a: JobRow, b: JobRow): boolean {
+export function differs(a: JobRow, b: JobRow): boolean {
   return (
     a.rev !== b.rev ||
     // Written by a jobtable of before there was a rev, or by hand.

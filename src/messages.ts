@@ -5,10 +5,19 @@ import type { FailureCode } from './classify/codes.js'
  * word, no name of a provider; those are in `last_error`, for developers.
  */
 
-export type Locale = 'en' | 'zh'
+export const LOCALES = ['en', 'zh'] as const
+export type Locale = (typeof LOCALES)[number]
+
+/** A word or sentence for end users: one text for all languages, or one for each. */
+export type LocalText = string | Partial<Record<Locale, string>>
+
+/** The text in this language, or undefined where there is none. */
+export function textIn(text: LocalText | undefined, locale: Locale): string | undefined {
+  return typeof text === 'string' ? text : text?.[locale]
+}
 
 /** Messages of a job type, by code: one text for both languages, or a text for each. They go before the built-in ones. */
-export type Messages = Readonly<Record<string, string | Partial<Record<Locale, string>>>>
+export type Messages = Readonly<Record<string, LocalText>>
 
 /** The code that a job has by itself, beside those of `classify`. */
 type JobCode = 'worker_lost'
@@ -137,8 +146,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
  * message. What an error carries itself (`PermanentError`'s `userMessage`) goes before all this and is not looked up here.
  */
 export function userMessage(code: string, locale: Locale, own?: Messages): string {
-  const mine = own && Object.hasOwn(own, code) ? own[code] : undefined
-  const chosen = typeof mine === 'string' ? mine : mine?.[locale]
+  const chosen = textIn(own && Object.hasOwn(own, code) ? own[code] : undefined, locale)
   if (chosen !== undefined) return chosen
   return (Object.hasOwn(MESSAGES, code) ? MESSAGES[code as FailureCode | JobCode] : GENERAL)[locale]
 }

@@ -22,7 +22,7 @@ import { adapt, type ProductTransaction } from './transactions/index.js'
 import { isPool, type PgPool } from './stores/postgres/index.js'
 import { runWithin, type RunOnceOptions, type RunOnceResult, type RunTotals } from './run-once.js'
 import { isFinal } from './transition.js'
-import { jobNotFound, Waiters } from './waiters.js'
+import { jobNotFound, Waiters, type Follower } from './waiters.js'
 import { explain } from './why.js'
 import { prune } from './worker/maintenance.js'
 import type { WorkerOptions } from './worker/options.js'
@@ -144,6 +144,12 @@ export class Queue {
   async get(id: string): Promise<Job | undefined> {
     const [row] = await (await this.open()).get([id])
     return row && this.#job(row)
+  }
+
+  /** @internal What live pages stand on: all who follow share one watch and its reads. */
+  async follow(id: string, follower: Follower): Promise<() => void> {
+    await this.open()
+    return this.#waiters.follow(id, follower)
   }
 
   /** Newest first. `before` is the id of the last job of the page before. Default limit 50. */

@@ -19,15 +19,16 @@ const LONGEST_TIMER_MS = 2_147_483_647
 /** The database is away, and may come back. */
 const OUTAGES: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
 
-interface Waiter {
-  until(row: JobRow): boolean
-  resolve(row: JobRow): void
-  reject(error: Error): void
+/** Somebody who is told of a job's row at each read of it, changed or not, until they leave or are told of a failure. */
+export interface Follower {
+  seen(row: JobRow): void
+  /** There is no such job (any more), the queue was closed, or the database cannot be read at all. Nothing follows. */
+  failed(error: Error): void
 }
 
 export class Waiters {
   readonly #store: Store
-  readonly #waiters = new Map<string, Set<Waiter>>()
+  readonly #waiters = new Map<string, Set<Follower>>()
   #unwatch: (() => void) | undefined
   #poll: NodeJS.Timeout | undefined
   /** Asked for just now, and not read yet. */
@@ -48,43 +49,56 @@ export class Waiters {
     const timeoutMs = timeout === undefined ? undefined : parseDuration(timeout)
     return new Promise<JobRow>((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined
-      const end = (): void => {
-        clearTimeout(timer)
-        this.#remove(id, waiter)
-      }
-      const waiter: Waiter = {
-        until,
-        resolve: (row) => (end(), resolve(row)),
-        reject: (error) => (end(), reject(error)),
+      const waiter: Follower = {
+        seen: (row) => {
+          if (!until(row)) return
+          clearTimeout(timer)
+          leave()
+          resolve(row)
+        },
+        failed: (error) => {
+          clearTimeout(timer)
+          reject(error)
+        },
       }
       if (timeoutMs !== undefined) {
         timer = setTimeout(
-          () =>
-            waiter.reject(
-              new JobtableError('wait_timeout', `job ${id} has not ended within ${timeout}; it goes on`, { data: { id } }),
-            ),
+          () => {
+            leave()
+            reject(new JobtableError('wait_timeout', `job ${id} has not ended within ${timeout}; it goes on`, { data: { id } }))
+          },
           Math.min(timeoutMs, LONGEST_TIMER_MS),
         )
       }
-      this.#add(id, waiter)
-      if (this.#fresh.push(id) === 1) void this.#readFresh()
+      const leave = this.follow(id, waiter)
     })
+  }
+
+  /** Tells the follower of the job's row soon, and at every read after a change. The function that it returns ends that. */
+  follow(id: string, follower: Follower): () => void {
+    if (this.#closed) {
+      queueMicrotask(() => follower.failed(queueClosed()))
+      return () => {}
+    }
+    this.#add(id, follower)
+    if (this.#fresh.push(id) === 1) void this.#readFresh()
+    return () => this.#remove(id, follower)
   }
 
   /** Rejects everybody who still waits, and who comes later. */
   close(): void {
     this.#closed = true
-    for (const waiters of [...this.#waiters.values()]) for (const waiter of [...waiters]) waiter.reject(queueClosed())
+    for (const id of [...this.#waiters.keys()]) this.#fail(id, queueClosed())
   }
 
-  #add(id: string, waiter: Waiter): void {
+  #add(id: string, waiter: Follower): void {
     const waiters = this.#waiters.get(id) ?? new Set()
     this.#waiters.set(id, waiters.add(waiter))
     this.#unwatch ??= this.#store.watch(() => void this.#check())
     this.#poll ??= setInterval(() => void this.#check(), POLL_MS)
   }
 
-  #remove(id: string, waiter: Waiter): void {
+  #remove(id: string, waiter: Follower): void {
     const waiters = this.#waiters.get(id)
     waiters?.delete(waiter)
     if (waiters?.size === 0) this.#waiters.delete(id)
@@ -136,14 +150,19 @@ export class Waiters {
       if (cause instanceof JobtableError && OUTAGES.has(cause.code)) return // The poll asks again.
       // The store rejects with errors of ours only.
       const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
-      for (const id of ids) for (const waiter of [...(this.#waiters.get(id) ?? [])]) waiter.reject(error)
+      for (const id of ids) this.#fail(id, error)
     }
   }
 
   #answer(id: string, row: JobRow | undefined): void {
+    if (!row) this.#fail(id, jobNotFound(id))
+    else for (const waiter of [...(this.#waiters.get(id) ?? [])]) waiter.seen(row)
+  }
+
+  #fail(id: string, error: Error): void {
     for (const waiter of [...(this.#waiters.get(id) ?? [])]) {
-      if (!row) waiter.reject(jobNotFound(id))
-      else if (waiter.until(row)) waiter.resolve(row)
+      this.#remove(id, waiter)
+      waiter.failed(error)
     }
   }
 }

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import { describeError } from '../classify/describe.js'
 import { isInstance, read } from '../classify/read.js'
-import { JobtableError, type AbortCause, type Classification } from '../errors.js'
+import { JobtableError, type AbortCause, type Blame, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
 import type { JobLog } from './context.js'
 
@@ -43,7 +43,7 @@ export function lineOf(first: unknown, second: unknown): { message: string; fact
 }
 
 /** A request that the program got wrong is nothing that its user could enter better. */
-export function codeForUser({ code, blame }: Classification): string {
+export function codeForUser({ code, blame }: { code: string; blame?: Blame }): string {
   return code === 'invalid_request' && blame === 'developer' ? 'unknown' : code
 }
 
