@@ -1,4 +1,4 @@
-/** Each adapter with the framework itself, over a real connection. */
+/** Each adapter with the framework itself, over a real connection. Next.js, which has to be built first, is in next.test.ts. */
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,7 +11,6 @@ import {
   expressHandler,
   fastifyHandler,
   honoHandler,
-  nextHandlers,
   nodeListener,
   type HttpHandler,
   type PublicJob,
@@ -46,13 +45,6 @@ const FRAMEWORKS: Record<string, (handler: HttpHandler) => Promise<string>> = {
   Hono: (handler) => {
     const app = new Hono()
     app.all('/jobs/*', honoHandler(handler))
-    return listening(serveHono({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }) as Server)
-  },
-  // As Next.js calls them; test/http/next.test.ts has Next.js itself.
-  'Next.js route handlers': (handler) => {
-    const routes = nextHandlers(handler)
-    const app = new Hono()
-    app.on(['GET', 'POST'], '/jobs/*', ({ req }) => routes[req.raw.method as 'GET' | 'HEAD' | 'POST'](req.raw))
     return listening(serveHono({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }) as Server)
   },
 }
