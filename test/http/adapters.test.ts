@@ -154,6 +154,25 @@ describe.each(Object.entries(FRAMEWORKS))('%s', (_, start) => {
 })
 
 describe('the adapter of', () => {
+  it.each(['Node http', 'Express'])('%s refuses what no Request can be, and goes on', async (name) => {
+    const { handler } = await place()
+    const address = await FRAMEWORKS[name]!(handler)
+    const request = httpRequest(`${address}/jobs/x`, { method: 'TRACE' }).end()
+    const [response] = (await once(request, 'response')) as [IncomingMessage]
+    expect(response.statusCode).toBe(400)
+    response.resume()
+    expect((await fetch(`${address}/jobs/x`)).status).toBe(401)
+  })
+  it('Node http cuts the connection where something else has begun to answer', async () => {
+    const { handler } = await place()
+    const listener = nodeListener(handler)
+    const server = createServer((request, response) => {
+      response.write('the product was faster')
+      listener(request, response)
+    })
+    const address = await listening(server.listen(0, '127.0.0.1'))
+    await expect(fetch(`${address}/jobs/x`).then((response) => response.text())).rejects.toThrow()
+  })
   it('Fastify keeps the headers that the product has set', async () => {
     const { handler } = await place()
     const response = await fetch(`${await FRAMEWORKS['Fastify']!(handler)}/jobs/x`)

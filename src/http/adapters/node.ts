@@ -10,15 +10,20 @@ export function nodeListener(handler: HttpHandler): (request: IncomingMessage, r
   return (request, response) => void serve(handler, request, response)
 }
 
-/** Answers one request. `path` is its address, where a framework has taken a part of it away. */
+/** Answers one request, and never rejects. `path` is its address, where a framework has taken a part of it away. */
 export async function serve(
   handler: HttpHandler,
   request: IncomingMessage,
   response: ServerResponse,
   path?: string,
 ): Promise<void> {
-  const answer = await handler(toRequest(request, response, path))
-  await send(answer, response)
+  try {
+    await send(await handler(toRequest(request, response, path)), response)
+  } catch {
+    // No `Request` can be made of it, such as of TRACE; or something else has begun to answer it.
+    if (response.headersSent) response.destroy()
+    else response.writeHead(400).end()
+  }
 }
 
 /** None of the routes reads a body, so none is passed on. */
