@@ -18,11 +18,13 @@ export function describeCompiler(version: string, compiler: string): void {
     test.each(MODES)(
       'module $module in a package of type $type type-checks all libraries and runs a job',
       async ({ module, type, file }) => {
+        const named = (name: string): string => `${name}.${module === 'node16' && type === 'commonjs' ? 'mts' : 'ts'}`
         const consumer = createConsumer({
           type,
           files: {
             [`typescript/${file}`]: 'hello.ts',
-            'typescript/testing.ts': module === 'node16' && type === 'commonjs' ? 'testing.mts' : 'testing.ts',
+            'typescript/http.ts': named('http'),
+            'typescript/testing.ts': named('testing'),
           },
           packages: ['@types/node', 'undici-types'],
         })

@@ -30,6 +30,16 @@ test('require and import give one and the same class in one process', () => {
   expect(consumer.node('identity.js')).toBe('true\n')
 })
 
+test('the entry point for end users can be imported and required', () => {
+  const consumer = createConsumer({ type: 'commonjs', files: {} })
+  consumer.write(
+    'http.js',
+    `const { signToken } = require('jobtable/http')
+     import('jobtable/http').then((imported) => console.log(signToken === imported.signToken))`,
+  )
+  expect(consumer.node('http.js')).toBe('true\n')
+})
+
 test('with the SQLite of Node, no other driver is needed', ({ skip }) => {
   skip(!hasNodeSqlite, 'this Node has no node:sqlite')
   const consumer = createConsumer({ type: 'module', files: { 'hello.mjs': 'hello.mjs' }, driver: false })
