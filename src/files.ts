@@ -11,11 +11,13 @@ import { Readable, Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { JobtableError } from './errors.js'
 
-/** Where files are kept. Four methods, so that any storage library can fill it. */
+/** Where files are kept. Four methods are enough, so that any storage library can fill it. */
 export interface FileStore {
   /** Stores the whole stream under the key, or nothing. Resolves once it is safe. */
   write(key: string, content: Readable, about: { contentType: string }): Promise<void>
   read(key: string): Promise<Readable>
+  /** The bytes from `start` to before `end`. Without this method a part of a file is read from the file's beginning. */
+  readRange?(key: string, start: number, end: number): Promise<Readable>
   exists(key: string): Promise<boolean>
   /** Deleting what does not exist is no error. */
   delete(key: string): Promise<void>
@@ -218,6 +220,9 @@ export function localFiles(folder: string): FileStore {
     },
     async read(key) {
       return createReadStream(pathOf(key))
+    },
+    async readRange(key, start, end) {
+      return createReadStream(pathOf(key), { start, end: end - 1 })
     },
     async exists(key) {
       try {

@@ -56,6 +56,10 @@ export function httpHandler(queue: Queue, options: HttpOptions): HttpHandler {
   let closed = false
 
   const handler = async (request: Request): Promise<Response> => {
+    const response = await respond(request)
+    return request.method === 'HEAD' ? new Response(null, response) : response
+  }
+  const respond = async (request: Request): Promise<Response> => {
     try {
       const url = new URL(request.url)
       const route = parseRoute(url.pathname, path)

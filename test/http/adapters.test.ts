@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { serve as serveHono } from '@hono/node-server'
 import express from 'express'
 import Fastify from 'fastify'
@@ -127,10 +128,10 @@ describe.each(Object.entries(FRAMEWORKS))('%s', (_, start) => {
   it('frees the file when the download is broken off', async () => {
     const made = await bench()
     const job = await withFile(made, 'big.bin', Buffer.alloc(8_000_000))
-    const read = made.queue.files.read.bind(made.queue.files)
+    const read = made.queue.files.readRange!.bind(made.queue.files)
     const closed: Promise<unknown>[] = []
-    made.queue.files.read = async (key) => {
-      const source = await read(key)
+    made.queue.files.readRange = async (...range) => {
+      const source = await read(...range)
       closed.push(new Promise((resolve) => source.once('close', resolve)))
       return source
     }
@@ -196,7 +197,7 @@ describe('the adapter of', () => {
     const made = await place()
     const address = await FRAMEWORKS['Node http']!(made.handler)
     const job = await withFile(made, 'report.txt', 'whole content')
-    made.queue.files.read = async () => (await import('node:stream')).Readable.from([Buffer.from('whole')])
+    made.queue.files.readRange = async () => Readable.from([Buffer.from('whole')])
     const response = await fetch(`${address}/jobs/${job.id}/file?token=${await made.token(job.id, ['download'])}`)
     await expect(response.text()).rejects.toThrow()
   })

@@ -1,9 +1,21 @@
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
+import type { Queue } from '../../src/queue.js'
 import { disposition } from '../../src/http/download.js'
 import { finished, place, withFile } from './support.js'
 
 const CONTENT = 'abcdefghijklmnopqrstuvwxyz'
+
+/** A store that has the four methods and no more, and keeps what its reads give. */
+function plain(queue: Queue, content: () => Readable): Readable[] {
+  const sources: Readable[] = []
+  delete queue.files.readRange
+  queue.files.read = async () => {
+    sources.push(content())
+    return sources.at(-1)!
+  }
+  return sources
+}
 
 async function bench({ name = 'report.pdf', content = CONTENT, contentType = undefined as string | undefined } = {}) {
   const made = await place()
@@ -70,9 +82,23 @@ describe('a download', () => {
     expect((await get({ range: 'bytes=20-', 'if-range': '"another"' })).status).toBe(200)
     expect((await get({ 'if-none-match': etag })).status).toBe(304)
   })
+  it('reads no more of the file than the range, where the store can', async () => {
+    const { get, queue } = await bench()
+    const asked: unknown[] = []
+    const readRange = queue.files.readRange!.bind(queue.files)
+    queue.files.readRange = (key, start, end) => (asked.push([start, end]), readRange(key, start, end))
+    expect(await (await get({ range: 'bytes=-2' })).text()).toBe('yz')
+    expect(asked).toEqual([[24, 26]])
+  })
+  it('of an empty file is empty', async () => {
+    const { get } = await bench({ content: '' })
+    const response = await get()
+    expect([response.status, response.headers.get('content-length'), await response.text()]).toEqual([200, '0', ''])
+    expect((await get({ range: 'bytes=0-' })).status).toBe(416)
+  })
   it('cuts ranges out of chunks, wherever these begin and end', async () => {
     const { get, queue } = await bench()
-    queue.files.read = async () => Readable.from([...CONTENT.matchAll(/.{1,5}/g)].map(([part]) => Buffer.from(part)))
+    plain(queue, () => Readable.from([...CONTENT.matchAll(/.{1,5}/g)].map(([part]) => Buffer.from(part))))
     for (const [first, last] of [
       [4, 5],
       [5, 9],
@@ -97,19 +123,14 @@ describe('a download', () => {
   })
   it('frees the file when the reader leaves, or has its range', async () => {
     const { get, queue } = await bench()
-    const sources: Readable[] = []
-    queue.files.read = async () => {
-      const source = Readable.from([Buffer.from(CONTENT), Buffer.from('and more that is never read')])
-      sources.push(source)
-      return source
-    }
+    const sources = plain(queue, () => Readable.from([Buffer.from(CONTENT), Buffer.from('and more that is never read')]))
     await (await get()).body!.cancel()
     await (await get({ range: 'bytes=0-3' })).text()
     expect(sources.map(({ destroyed }) => destroyed)).toEqual([true, true])
   })
   it('breaks off where the file is shorter than it was', async () => {
     const { get, queue } = await bench()
-    queue.files.read = async () => Readable.from([Buffer.from('abc')])
+    plain(queue, () => Readable.from([Buffer.from('abc')]))
     await expect((await get()).text()).rejects.toThrow('ended after 3 bytes')
   })
   it('is gone when the store has it no more', async () => {
