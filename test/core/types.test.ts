@@ -50,6 +50,13 @@ describe('what the compiler knows', () => {
     expectTypeOf(use).returns.resolves.toEqualTypeOf<{ twice: number }>()
     expect(queue.types.get('through')?.stages).toEqual(['one', 'two'])
   })
+  it('which stages can have a label', () => {
+    const stages = ['one', 'two'] as const
+    queue.define('labelled', { payload, idempotency: none, stages, stageLabels: { one: 'One', two: { en: 'Two', zh: '二' } } })
+    // @ts-expect-error there is no stage three
+    queue.define('mislabelled', { payload, idempotency: none, stages, stageLabels: { three: 'Three' } })
+    expect(queue.types.get('labelled')?.stageLabels).toEqual({ one: 'One', two: { en: 'Two', zh: '二' } })
+  })
   it('that a type with files gives files, with and without its handler', () => {
     const made = queue.define('file', {
       payload,

@@ -89,6 +89,42 @@ describe('somebody who waits', () => {
   })
 })
 
+describe('somebody who follows', () => {
+  it('is told of the job now and after each change, until they leave', async () => {
+    const { waiters, addJob, end, reads } = await bench()
+    const id = await addJob()
+    const seen: JobRow['status'][] = []
+    const leave = waiters.follow(id, { seen: ({ status }) => seen.push(status), failed: () => expect.unreachable() })
+    await pass(0)
+    expect(seen).toEqual(['pending'])
+    await end(id)
+    await pass(0)
+    expect(seen.at(-1)).toBe('canceled')
+    leave()
+    const before = reads.length
+    await addJob()
+    await pass(5_000)
+    expect(reads).toHaveLength(before)
+  })
+  it('is told once that there is no such job, or that the queue is closed', async () => {
+    const { waiters, addJob } = await bench()
+    const failures: string[] = []
+    const follow = (id: string) =>
+      waiters.follow(id, {
+        seen: () => {},
+        failed: (error) => failures.push((error as JobtableError).code),
+      })
+    follow('none')
+    follow(await addJob())
+    await pass(2_000)
+    expect(failures).toEqual(['job_not_found'])
+    waiters.close()
+    follow('late')
+    await pass(2_000)
+    expect(failures).toEqual(['job_not_found', 'queue_closed', 'queue_closed'])
+  })
+})
+
 describe('where a read takes long', () => {
   it('changes do not make it read more than a fifth of the time', async () => {
     const { addJob, waitFor, reads } = await bench({ readMs: 10 })
