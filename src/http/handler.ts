@@ -13,7 +13,7 @@
 import { createHash } from 'node:crypto'
 import { parseDuration, type Duration } from '../duration.js'
 import { JobtableError } from '../errors.js'
-import type { Locale } from '../messages.js'
+import { LOCALES, type Locale } from '../messages.js'
 import type { Queue } from '../queue.js'
 import type { JobRow } from '../store.js'
 import { isFinal } from '../transition.js'
@@ -49,6 +49,7 @@ export interface HttpHandler {
 export function httpHandler(queue: Queue, options: HttpOptions): HttpHandler {
   const access = prepareAccess(options ?? {})
   const path = checkPath(options.path ?? '/jobs')
+  const fallback = checkLocale(options.locale ?? queue.locale)
   const hub = new Hub(queue, path)
   const streams = new LiveStreams(hub)
   const maxStreamMs = parseDuration(options.maxStream ?? '15m')
@@ -65,7 +66,7 @@ export function httpHandler(queue: Queue, options: HttpOptions): HttpHandler {
       const route = parseRoute(url.pathname, path)
       if (!route) throw refusals.noRoute()
       const grant = await access(request, url)
-      const locale = localeOf(request, url, options.locale ?? queue.locale)
+      const locale = localeOf(request, url, fallback)
       const ids = await permitted(route, url, grant)
       if (!route.methods.includes(request.method)) throw refusals.method(route.methods.join(', '))
       if (closed) throw refusals.unavailable()
@@ -192,4 +193,9 @@ function asRefusal(error: unknown, queue: Queue): Refusal {
 function checkPath(path: string): string {
   if (typeof path === 'string' && /^(?:\/[\w.~-]+)+$/.test(path)) return path
   throw new JobtableError('config_invalid', `path must be such as /jobs or /api/jobs, not ${JSON.stringify(path)}`)
+}
+
+function checkLocale(locale: Locale): Locale {
+  if (LOCALES.includes(locale)) return locale
+  throw new JobtableError('config_invalid', `locale must be ${LOCALES.join(' or ')}, not ${JSON.stringify(locale)}`)
 }

@@ -44,10 +44,6 @@ export class LiveStreams {
     this.#hub = hub
   }
 
-  get size(): number {
-    return this.#open.size
-  }
-
   open(ids: readonly string[], options: LiveOptions): LiveStream {
     const stream = new LiveStream(this.#hub, options, () => this.#closed(stream))
     this.#open.add(stream)

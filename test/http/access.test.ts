@@ -109,8 +109,8 @@ describe.each(ROUTES)('%s %s', (method, path, action) => {
   })
 })
 
-describe('access', () => {
-  it('must be said at the start', () => {
+describe('a handler', () => {
+  it('must be told at the start who may', () => {
     const queue = testQueue()
     onTestFinished(() => queue.close())
     const authorize = () => true
@@ -118,7 +118,19 @@ describe('access', () => {
       expect(() => httpHandler(queue, options as never)).toThrow(expect.objectContaining({ code: 'config_invalid' }))
     }
   })
-  it('goes by ?token= where headers cannot be set', async () => {
+  it('wants a path, a language and a longest time that make sense', () => {
+    const queue = testQueue()
+    onTestFinished(() => queue.close())
+    for (const options of [{ path: 'jobs' }, { path: '/jobs/' }, { path: '/a?b' }, { locale: 'fr' }]) {
+      expect(() => httpHandler(queue, { secrets: [SECRET], ...options } as never)).toThrow(
+        expect.objectContaining({ code: 'config_invalid' }),
+      )
+    }
+    expect(() => httpHandler(queue, { secrets: [SECRET], maxStream: 900 as never })).toThrow(
+      expect.objectContaining({ code: 'duration_invalid' }),
+    )
+  })
+  it('takes a token as ?token= where headers cannot be set', async () => {
     const { ask, token, enqueue } = await place()
     const job = await enqueue()
     expect((await ask(`/jobs/${job.id}?token=${await token(job.id)}`)).status).toBe(200)
@@ -133,13 +145,13 @@ describe('access', () => {
     const after = await place({ secrets: [OTHER_SECRET] })
     expect((await after.ask(`/jobs/${job.id}`, await after.token(job.id, ['view'], SECRET))).status).toBe(401)
   })
-  it('covers all jobs of a stream, or none', async () => {
+  it('opens a stream only to whoever may see every job of it', async () => {
     const { ask, token, enqueue } = await place()
     const [mine, other] = [await enqueue(), await enqueue()]
     const response = await ask(`/jobs/events?id=${mine.id}&id=${other.id}`, await token(mine.id))
     expect(response.status).toBe(403)
   })
-  it('is refused by an authorize that throws, which tells the asker nothing', async () => {
+  it('stays closed when authorize throws, and tells the asker nothing of it', async () => {
     const { ask, enqueue } = await place({
       secrets: undefined,
       authorize: () => {
