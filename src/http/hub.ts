@@ -10,7 +10,6 @@ import type { JobRow } from '../store.js'
 import { isFinal } from '../transition.js'
 import { publicJob } from './public-job.js'
 import { jsonText, refusals } from './respond.js'
-import { revOf } from './rev.js'
 
 /** - `gone`: there is no such job, or not any more · `broken`: it cannot be followed, which the log explains · `closed`: the handler is */
 export type End = 'gone' | 'broken' | 'closed'
@@ -43,7 +42,7 @@ export class FollowedJob {
     return this.#row !== undefined
   }
   get rev(): number {
-    return revOf(this.#row!)
+    return this.#row!.rev
   }
   get final(): boolean {
     return isFinal(this.#row!.status)
@@ -61,7 +60,7 @@ export class FollowedJob {
 
   /** Whether the row is news. What was read before what is known is none. */
   take(row: JobRow): boolean {
-    if (this.#row && (revOf(row) < this.rev || !differs(this.#row, row))) return false
+    if (this.#row && (row.rev < this.rev || !differs(this.#row, row))) return false
     this.#row = row
     this.#texts.clear()
     this.#events.clear()

@@ -10,7 +10,6 @@ import type { JobRow } from '../store.js'
 import { isFinal, type Status } from '../transition.js'
 import { codeForUser } from '../worker/words.js'
 import { fileOfJob } from './job-file.js'
-import { revOf } from './rev.js'
 
 /** A job as its end user may see it. Moments are ISO 8601 texts. */
 export interface PublicJob {
@@ -68,7 +67,7 @@ export function publicJob(row: JobRow, type: PreparedType | undefined, locale: L
     type: row.type,
     status: row.status,
     final: isFinal(row.status),
-    rev: revOf(row),
+    rev: row.rev,
     stage: row.stage === null ? null : stageOf(row.stage, type, locale),
     progress: row.progress,
     attempt: row.attempts,
