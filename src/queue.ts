@@ -19,7 +19,7 @@ import { adapt, type ProductTransaction } from './transactions/index.js'
 import { isPool, type PgPool } from './stores/postgres/index.js'
 import { runWithin, type RunOnceOptions, type RunOnceResult, type RunTotals } from './run-once.js'
 import { isFinal } from './transition.js'
-import { jobNotFound, Waiters } from './waiters.js'
+import { jobNotFound, superseded, Waiters } from './waiters.js'
 import { explain } from './why.js'
 import { prune } from './worker/maintenance.js'
 import type { WorkerOptions } from './worker/options.js'
@@ -171,12 +171,14 @@ export class Queue {
 
   /**
    * Says what became of an effect whose job is held because nobody knew: that it was done, with its value, that it was not, or how to
-   * find out. Once no effect of the job is in doubt, it is pending again, and its handler goes on with what was found.
+   * find out. Once no effect of the job is in doubt, it is pending again, and its handler goes on with what was found. A canceled job
+   * stays canceled until it is retried.
    */
   async resolve(id: string, resolution: Resolution): Promise<Job> {
     const store = await this.open()
     const inDoubt = await resolveEffect(store, id, resolution)
-    return inDoubt.length > 0 ? this.#job((await store.get([id]))[0]!) : this.retry(id, resolution)
+    const [row] = await store.get([id])
+    return inDoubt.length > 0 || row?.status === 'canceled' ? this.#job(row!) : this.retry(id, resolution)
   }
 
   /** Why this job does not run at this moment, in one sentence. */
@@ -343,7 +345,7 @@ export class Queue {
         const [answer] = await (await this.open()).repair([id], by ?? null)
         if (!answer) throw jobNotFound(id)
         if (answer.changed) return answer.row
-        if (answer.row.supersededBy !== null) throw superseded(answer.row)
+        if (answer.row.supersededBy !== null) throw superseded(answer.row, 'cannot be retried')
         throw statusFinal(answer.row, 'retried')
       },
       events: async (id): Promise<JobEvent[]> => (await this.open()).events(id),
@@ -380,12 +382,4 @@ function statusFinal(row: JobRow, what: 'canceled' | 'retried'): JobtableError {
   return new JobtableError('status_final', `job ${row.id} is ${row.status} and cannot be ${what}: ${rule}`, {
     data: { id: row.id, status: row.status },
   })
-}
-
-function superseded(row: JobRow): JobtableError {
-  return new JobtableError(
-    'key_superseded',
-    `job ${row.id} cannot be retried: the newer job ${row.supersededBy} has taken over its idempotency key; look at that one`,
-    { data: { id: row.id, supersededBy: row.supersededBy } },
-  )
 }

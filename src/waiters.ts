@@ -155,3 +155,12 @@ function queueClosed(): JobtableError {
 export function jobNotFound(id: string): JobtableError {
   return new JobtableError('job_not_found', `there is no job ${id}: it never was here, or has been pruned`, { data: { id } })
 }
+
+/** `what` says what cannot be done with it. */
+export function superseded({ id, supersededBy }: JobRow, what: string): JobtableError {
+  return new JobtableError(
+    'key_superseded',
+    `job ${id} ${what}: the newer job ${supersededBy} has taken over its idempotency key; look at that one`,
+    { data: { id, supersededBy } },
+  )
+}

@@ -29,7 +29,7 @@ Examples:
   jobtable resolve 01890a5d-ac96-774b-bcce-b302099a8057 charge --done '{"receipt":"ch_1"}'
   jobtable resolve 01890a5d-ac96-774b-bcce-b302099a8057 charge --not-done
 
-Exit codes: 0 it is noted; 1 the job is not failed, or has no such effect in doubt; 2 wrong usage.
+Exit codes: 0 it is noted; 1 the job is not failed or canceled, or has no such effect in doubt; 2 wrong usage.
 `,
     )
     .action(
@@ -38,10 +38,12 @@ Exit codes: 0 it is noted; 1 the job is not failed, or has no such effect in dou
         return withStore(session, async (store) => {
           const by = whoAmI()
           const inDoubt = (await resolveEffect(store, id, { effect, by, ...found })).map(({ name }) => name)
-          const pending = inDoubt.length === 0 && (await store.repair([id], by))[0]?.changed === true
+          const [{ status } = { status: 'failed' }] = (await store.get([id])).flatMap((row) => row ?? [])
+          const pending = inDoubt.length === 0 && status === 'failed' && (await store.repair([id], by))[0]?.changed === true
           if (session.json) session.printJson({ id, effect, as: found.as, inDoubt, pending })
           else if (pending) session.print(`${clean(id)} is pending again\n`)
-          else session.print(`${clean(id)} stays failed${inDoubt.length > 0 ? `; in doubt: ${clean(inDoubt.join(', '))}` : ''}\n`)
+          else
+            session.print(`${clean(id)} stays ${status}${inDoubt.length > 0 ? `; in doubt: ${clean(inDoubt.join(', '))}` : ''}\n`)
           return EXIT.ok
         })
       }),

@@ -8,7 +8,8 @@
  *
  * `done` is final: its value is what every later attempt gets. An effect that is `started` may or may not have happened: its
  * request was frozen in the row before the call, and the row says no more until somebody who knows does. Every write is fenced by
- * the claim, like a report's, except for a person's word on a failed job. The rows outlive a repair, and go with their job.
+ * the claim, like a report's, except for a person's word on a failed or canceled job. The rows outlive a repair, and go with their job; a job that takes the place of
+ * a failed or canceled one inherits its effects that are started or done, as `NewJob.supersedes` says.
  */
 import type { Fence, FencedSettlement } from '../store.js'
 import type { Transaction } from '../transactions/transaction.js'
@@ -71,8 +72,8 @@ export interface StepStore {
   recordIn(transaction: Transaction, write: TransactionWrite): RecordOutcome | Promise<RecordOutcome>
 
   /**
-   * A person's word on an effect that is `started`, whose job is `failed`: writes `done` with its value, or `refused`, and notes it in the
-   * timeline, with `by`. Answers whether it was changed: not when the job has another status, or the effect another state.
+   * A person's word on an effect that is `started`, whose job is `failed` or `canceled` and has not been superseded: writes `done` with its value, or `refused`, and notes it in the
+   * timeline, with `by`. Answers whether it was changed: not when the job is in another status or superseded, or the effect in another state.
    */
   resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean>
 

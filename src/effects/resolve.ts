@@ -1,10 +1,11 @@
 /**
  * A person's word on an effect of which nobody knows whether it happened. The job is held as `failed`; once no effect of it is in
- * doubt any more it is made pending again, by the repair that every failed job has, and its handler goes on with what was found.
+ * doubt any more it is made pending again, by the repair that every failed job has, and its handler goes on with what was found. One
+ * that was canceled stays so: somebody did not want it to go on, and only a retry says otherwise.
  */
 import { JobtableError } from '../errors.js'
 import type { JobRow, Store } from '../store.js'
-import { jobNotFound } from '../waiters.js'
+import { jobNotFound, superseded } from '../waiters.js'
 import type { EffectCall, Reconciled } from './effect.js'
 import type { StepRow } from './record.js'
 import { checkName, encodeValue } from './steps.js'
@@ -54,10 +55,15 @@ async function ask({ name, request, key }: StepRow, reconcile: (body: unknown, c
 async function heldJob(store: Store, id: string): Promise<JobRow> {
   const [row] = await store.get([id])
   if (!row) throw jobNotFound(id)
-  if (row.status === 'failed') return row
-  throw new JobtableError('status_final', `job ${id} is ${row.status}: only an effect of a failed job can be resolved`, {
-    data: { id, status: row.status },
-  })
+  if (row.supersededBy !== null) throw superseded(row, 'has no effects to resolve')
+  if (row.status === 'failed' || row.status === 'canceled') return row
+  throw new JobtableError(
+    'status_final',
+    `job ${id} is ${row.status}: only an effect of a failed or canceled job can be resolved`,
+    {
+      data: { id, status: row.status },
+    },
+  )
 }
 
 function startedEffect({ id }: JobRow, steps: readonly StepRow[], name: string): StepRow {

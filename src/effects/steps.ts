@@ -216,7 +216,7 @@ function checkRequest(before: StepRow, request: string | undefined): void {
   if (request === undefined || sameRequest(before.request, request)) return
   throw changed(
     before.name,
-    `the request of the effect ${before.name} is not the one that an earlier attempt began it with: if it is another effect now, give it another name; if it may differ between attempts, such as by a time, pass request as a function, which is called once`,
+    `the request of the effect ${before.name} is not the one that an earlier attempt, or an earlier job of the same key, began it with: if it is another effect now, give it another name; if it may differ between attempts, such as by a time, pass request as a function, which is called once`,
   )
 }
 

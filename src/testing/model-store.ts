@@ -122,6 +122,7 @@ class Model implements ModelStore {
       if (!this.#rules.mayTakeOver(holder.row, job.supersedes)) return { type: 'held', holder: holder.row, now }
       if (taken) return { type: 'id_taken' }
       jobs.set(holder.row.id, this.#rules.superseded(holder, job.id, now))
+      if (holder.row.status !== 'succeeded') this.#tables.steps.inherit(job.id, holder.row.id)
     }
     const stored = this.#rules.inserted(job, now)
     jobs.set(job.id, stored)
@@ -250,7 +251,8 @@ class Model implements ModelStore {
   async resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean> {
     const { jobs, steps } = this.#open()
     const now = this.#clock.now()
-    const resolved = jobs.get(jobId)?.row.status === 'failed' ? steps.resolve(jobId, step, now) : undefined
+    const row = jobs.get(jobId)?.row
+    const resolved = row !== undefined && this.#rules.mayRepair(row) ? steps.resolve(jobId, step, now) : undefined
     if (resolved === undefined) return false
     const data = JSON.stringify({ effect: step.name, state: step.state, ...(by !== null && { by }) })
     this.#note(jobId, { kind: 'resolved', attempt: resolved.attempt, message: `resolved ${step.name}`, data }, now)

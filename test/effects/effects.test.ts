@@ -59,6 +59,79 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     expect(await queue.steps(first.id)).toMatchObject([{ state: 'refused' }])
   })
 
+  it.each(['failed', 'canceled'] as const)(
+    'what is in doubt of a %s job stays so for the job that takes its place',
+    async (status) => {
+      const { queue, provider, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
+      const first = await enqueue()
+      await drain()
+      if (status === 'canceled') {
+        await first.retry()
+        await first.cancel()
+      }
+      const second = await enqueue()
+      await drain()
+      expect(second.id).not.toBe(first.id)
+      expect(await second.refresh()).toMatchObject({ status: 'failed', held: true })
+      expect(provider.calls).toHaveLength(1)
+      await expect(queue.resolve(first.id, { effect: 'charge', as: 'not_done' })).rejects.toMatchObject({
+        code: 'key_superseded',
+        message: expect.stringContaining(second.id) as string,
+      })
+      await queue.resolve(second.id, { effect: 'charge', as: 'done', result: { receipt: 9 } })
+      await drain()
+      expect(await second.result()).toEqual({ receipt: 9 })
+    },
+  )
+
+  it('a job that takes the place of a failed one is answered by what is done, asks for what is in doubt, and sends one request', async () => {
+    const seen: unknown[] = []
+    const provider = new Provider()
+    let built = 0
+    const { queue, enqueue, drain } = defineJob(
+      await place(),
+      async ({ effect }) => {
+        const call = (body: unknown, { key }: { key: string }): unknown => provider.call(body, key)
+        const first = await effect('first', { request: { n: 1 }, run: call as () => number, onUnknown: 'same_key' })
+        const second = await effect('second', {
+          request: () => ({ built: ++built }),
+          run: (body, { key }) => {
+            provider.call(body, key)
+            throw brokenOff()
+          },
+          onUnknown: 'reconcile',
+          reconcile: (body, { key }) => (seen.push([body, key]), { done: 'found' as never }),
+        })
+        return { first, second }
+      },
+      { type: { retry: { maxAttempts: 1 } } },
+    )
+    await enqueue()
+    await drain()
+    const job = await enqueue()
+    await drain()
+    expect(await job.result()).toEqual({ first: { receipt: 1 }, second: 'found' })
+    expect(provider.calls).toHaveLength(2)
+    expect(seen).toEqual([[{ built: 1 }, provider.calls[1]!.key]])
+    expect((await queue.steps(job.id)).map(({ name, state }) => [name, state])).toEqual([
+      ['first', 'done'],
+      ['second', 'done'],
+    ])
+  })
+
+  it('a canceled job whose effect is resolved stays canceled, until it is retried', async () => {
+    const { queue, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
+    const job = await enqueue()
+    await drain()
+    await job.retry()
+    await job.cancel()
+    const resolved = await queue.resolve(job.id, { effect: 'charge', as: 'done', result: { receipt: 9 } })
+    expect(resolved.status).toBe('canceled')
+    await job.retry()
+    await drain()
+    expect(await job.result()).toEqual({ receipt: 9 })
+  })
+
   it('the request is frozen before the call, and a function of it is called once', async () => {
     const provider = new Provider()
     let built = 0

@@ -90,12 +90,28 @@ export function* spoil(reason: RecordOutcome): Work<void> {
   }
 }
 
+/** Both by primary key, in the order in which they began. */
+const INHERIT = `
+INSERT INTO {steps} (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
+SELECT $1::text, steps.name, steps.kind, steps.state, steps.attempt, steps.request, steps.provider_key, steps.value,
+  steps.started_at, steps.ended_at
+FROM {steps} AS steps
+WHERE steps.job_id = $2::text AND steps.kind = 'effect' AND steps.state <> 'refused'
+  AND EXISTS (SELECT 1 FROM {jobs} AS jobs WHERE jobs.id = $2::text AND jobs.status IN ('failed', 'canceled'))
+ORDER BY steps.seq`
+
+/** See `NewJob.supersedes`. The old job's row is locked by its release. */
+export function* inheritEffects(text: Text, heir: string, old: string): Work<void> {
+  yield { sql: text(INHERIT), params: [heir, old] }
+}
+
 const RESOLVE = `
-WITH failed AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1 AND CASE WHEN jobs.status = 'failed' THEN true END FOR UPDATE OF jobs
+WITH over AS MATERIALIZED (
+  SELECT jobs.id FROM {jobs} AS jobs
+  WHERE jobs.id = $1 AND CASE WHEN jobs.status IN ('failed', 'canceled') AND jobs.superseded_by IS NULL THEN true END FOR UPDATE OF jobs
 ), resolved AS (
   UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}
-  FROM failed WHERE steps.job_id = failed.id AND steps.name = $2 AND steps.kind = 'effect' AND steps.state = 'started'
+  FROM over WHERE steps.job_id = over.id AND steps.name = $2 AND steps.kind = 'effect' AND steps.state = 'started'
   RETURNING steps.attempt
 )
 INSERT INTO {events} (job_id, at, kind, attempt, message, data)

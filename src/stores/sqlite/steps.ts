@@ -7,7 +7,7 @@ import type { Fence } from '../../store.js'
 import { resolution } from '../resolution.js'
 import type { Sql } from './database.js'
 import { addEvent, settleIn } from './settle.js'
-import type { SqliteWork } from './work.js'
+import type { SqliteWork, Step } from './work.js'
 
 export function stepsOf(sql: Sql, jobId: string): StepRow[] {
   const rows = sql.all(
@@ -53,6 +53,20 @@ export function* recordIn(now: number, write: TransactionWrite): SqliteWork<Reco
   return (yield* settleIn(now, write.settlement)) ? 'recorded' : 'lost'
 }
 
+/** See `NewJob.supersedes`. */
+export function inheritEffects(heir: string, old: string): Step {
+  // Both by primary key.
+  return {
+    writes: true,
+    sql: `INSERT INTO job_steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
+     SELECT ?1, name, kind, state, attempt, request, provider_key, value, started_at, ended_at FROM job_steps
+     WHERE job_id = ?2 AND kind = 'effect' AND state <> 'refused'
+       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND superseded_by = ?1 AND status IN ('failed', 'canceled'))
+     ORDER BY rowid`,
+    params: [heir, old],
+  }
+}
+
 export function resolveStep(
   sql: Sql,
   jobId: string,
@@ -62,7 +76,7 @@ export function resolveStep(
   const [resolved] = sql.all(
     `UPDATE job_steps SET state = ?3, value = ?4, ended_at = ?5
      WHERE job_id = ?1 AND name = ?2 AND kind = 'effect' AND state = 'started'
-       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND status = 'failed')
+       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND status IN ('failed', 'canceled') AND superseded_by IS NULL)
      RETURNING attempt`,
     jobId,
     name,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { NewStep, StepRow } from '../../effects/record.js'
 import type { JobRow } from '../../store.js'
-import { failed, fence, retrying, succeeded, type Bench } from './bench.js'
+import { canceled, failed, fence, retrying, succeeded, type Bench } from './bench.js'
 import { test, type TestGroup } from './suite.js'
 
 function step(parts: Partial<NewStep> = {}): NewStep {
@@ -120,6 +120,47 @@ export const stepTests: TestGroup = {
       assert.equal((await bench.store.steps(other.id)).length, 1)
     }),
 
+    test('a job that takes the place of a failed or canceled one inherits its effects that are started or done, and nothing else', async (bench) => {
+      for (const settlement of [failed(), canceled()]) {
+        const key = settlement.status
+        const row = await bench.running({ idempotencyKey: key })
+        await recorded(bench, row, effect({ name: 'z' }), step(), effect({ name: 'a' }), effect({ name: 'no' }))
+        await recorded(
+          bench,
+          row,
+          effect({ name: 'a', state: 'done', value: '[1.50]' }),
+          effect({ name: 'no', state: 'refused' }),
+        )
+        await recorded(bench, row, step({ name: 'rows', kind: 'checkpoint' }))
+        await bench.settle(row, settlement)
+        const before = await bench.store.steps(row.id)
+        bench.clock.advance(1_000)
+        const heir = await bench.insertOne({ idempotencyKey: key, supersedes: { id: row.id, status: key } })
+        assert.deepEqual(
+          await bench.store.steps(heir.id),
+          before.filter(({ name }) => name === 'z' || name === 'a').map((each) => ({ ...each, jobId: heir.id })),
+        )
+        assert.deepEqual(await bench.store.steps(row.id), before)
+        // And on to the next one.
+        await bench.store.cancel([heir.id], null)
+        const next = await bench.insertOne({ idempotencyKey: key, supersedes: { id: heir.id, status: 'canceled' } })
+        assert.equal((await bench.store.steps(next.id)).length, 2)
+      }
+    }),
+
+    test('a job that takes the place of a succeeded one inherits nothing, nor does one that comes too late', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect({ state: 'done', value: '1' }))
+      await bench.settle(row, succeeded)
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'succeeded' } })
+      const failing = await bench.running({ idempotencyKey: 'other' })
+      await recorded(bench, failing, effect())
+      await bench.settle(failing, failed())
+      const late = bench.job({ idempotencyKey: 'other', supersedes: { id: failing.id, status: 'canceled' } })
+      assert.equal((await bench.store.insert([late]))[0]!.type, 'held')
+      assert.deepEqual([await bench.store.steps(heir.id), await bench.store.steps(late.id)], [[], []])
+    }),
+
     test('a person resolves an effect of a failed job, and the timeline says who', async (bench) => {
       const row = await held(bench)
       bench.clock.advance(1_000)
@@ -153,6 +194,19 @@ export const stepTests: TestGroup = {
       )
       assert.deepEqual([await resolve(running.id, 'charge'), await resolve(running.id, 'charge')], [true, false])
       assert.equal((await bench.store.events(running.id)).length, 1)
+    }),
+
+    test('an effect of a canceled job is resolved, and that of a superseded one is not', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect(), effect({ name: 'mail' }))
+      await bench.settle(row, canceled())
+      const resolve = (id: string, name: string): Promise<boolean> =>
+        bench.store.resolveStep(id, { name, state: 'refused', value: null }, null)
+      assert.equal(await resolve(row.id, 'charge'), true)
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'canceled' } })
+      assert.deepEqual([await resolve(row.id, 'mail'), await resolve(heir.id, 'mail')], [false, false])
+      await bench.store.cancel([heir.id], null)
+      assert.equal(await resolve(heir.id, 'mail'), true)
     }),
   ],
 }
