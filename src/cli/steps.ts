@@ -1,5 +1,5 @@
 /** The steps of a job, as this program shows them. */
-import type { StepRow } from '../effects/record.js'
+import { BY_PERSON, type StepRow } from '../effects/record.js'
 import { maskSecrets } from '../mask.js'
 import { clean, iso, moment, table } from './format.js'
 import type { Session } from './session.js'
@@ -49,7 +49,7 @@ export function stepsText(steps: readonly StepRow[], full: boolean, { bold, layo
     clean(safeText(name)),
     kind,
     state === 'started' ? { text: state, format: 'yellow' as const } : state,
-    String(attempt),
+    attempt === BY_PERSON ? 'person' : String(attempt),
     moment(startedAt),
     key ?? '',
     value === null ? '' : clean(JSON.stringify(safeJson(value, full).value)),

@@ -18,12 +18,15 @@ export type StepKind = 'step' | 'effect' | 'checkpoint'
 
 export type StepState = 'started' | 'done' | 'refused'
 
+/** In place of an attempt. */
+export const BY_PERSON = 0
+
 export interface NewStep {
   /** Unique within the job. */
   name: string
   kind: StepKind
   state: StepState
-  /** The attempt that writes it. */
+  /** The attempt that writes it, from 1; `BY_PERSON` where a person had the last word. */
   attempt: number
   /** The frozen request of an effect, as JSON text, which comes back to the letter. */
   request: string | null
@@ -72,8 +75,8 @@ export interface StepStore {
   recordIn(transaction: Transaction, write: TransactionWrite): RecordOutcome | Promise<RecordOutcome>
 
   /**
-   * A person's word on an effect that is `started`, whose job is `failed` or `canceled` and has not been superseded: writes `done` with its value, or `refused`, and notes it in the
-   * timeline, with `by`. Answers whether it was changed: not when the job is in another status or superseded, or the effect in another state.
+   * A person's word on an effect that is `started`, or of which a person had the last word already, whose job is `failed` or `canceled`
+   * and has not been superseded: writes `done` with its value, or `refused`, as of the attempt `BY_PERSON`, and notes it in the timeline, with `by`. Answers whether it was changed: not when the job is in another status or superseded, or the effect in another state.
    */
   resolveStep(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean>
 

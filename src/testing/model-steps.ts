@@ -1,5 +1,5 @@
 /** The steps of the model store: rows by job and name, in the order in which they began. */
-import type { NewStep, RecordOutcome, StepRow } from '../effects/record.js'
+import { BY_PERSON, type NewStep, type RecordOutcome, type StepRow } from '../effects/record.js'
 
 export class ModelSteps {
   readonly #jobs = new Map<string, Map<string, StepRow>>()
@@ -22,12 +22,12 @@ export class ModelSteps {
     return 'recorded'
   }
 
-  /** The row as it now is; undefined for one that is no started effect. */
+  /** The row as it now is; undefined for one that is neither a started effect nor a person's word. */
   resolve(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, now: number): StepRow | undefined {
     const steps = this.#jobs.get(jobId)
     const before = steps?.get(step.name)
-    if (before?.kind !== 'effect' || before.state !== 'started') return undefined
-    const after = { ...before, ...step, endedAt: now }
+    if (before?.kind !== 'effect' || (before.state !== 'started' && before.attempt !== BY_PERSON)) return undefined
+    const after = { ...before, ...step, attempt: BY_PERSON, endedAt: now }
     steps!.set(step.name, after)
     return after
   }

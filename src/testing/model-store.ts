@@ -255,7 +255,7 @@ class Model implements ModelStore {
     const resolved = row !== undefined && this.#rules.mayRepair(row) ? steps.resolve(jobId, step, now) : undefined
     if (resolved === undefined) return false
     const data = JSON.stringify({ effect: step.name, state: step.state, ...(by !== null && { by }) })
-    this.#note(jobId, { kind: 'resolved', attempt: resolved.attempt, message: `resolved ${step.name}`, data }, now)
+    this.#note(jobId, { kind: 'resolved', attempt: row!.attempts, message: `resolved ${step.name}`, data }, now)
     this.#changed()
     return true
   }

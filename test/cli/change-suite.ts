@@ -155,6 +155,8 @@ export function describeChanges(open: () => Promise<Place>): void {
       await held()
       const first = await cli(['resolve', 'a', 'charge', '--done', '{"receipt":1}', ...db])
       expect([first.code, first.stdout]).toEqual([0, 'a stays failed; in doubt: mail\n'])
+      const second = await cli(['resolve', 'a', 'charge', '--done', '{"receipt":2}', ...db])
+      expect([second.code, second.stdout]).toEqual([0, 'a stays failed; in doubt: mail\n'])
       expect(await cliJson(['resolve', 'a', 'mail', '--not-done', ...db])).toEqual({
         ...{ id: 'a', effect: 'mail', as: 'not_done', inDoubt: [], pending: true },
       })
@@ -170,11 +172,11 @@ export function describeChanges(open: () => Promise<Place>): void {
         kind: 'effect',
         state: 'done',
         request: { amount: 5 },
-        value: { receipt: 1 },
+        value: { receipt: 2 },
       })
-      expect(timeline).toMatchObject([{}, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'repaired' }])
+      expect(timeline).toMatchObject([{}, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'repaired' }])
       expect((await cli(['show', 'a', ...db])).stdout).toMatch(
-        /\nsteps\nSTEP .*\ncharge +effect +done .*jobtable-k +\{"receipt":1\}\n/,
+        /\nsteps\nSTEP .*\ncharge +effect +done +person .*jobtable-k +\{"receipt":2\}\n/,
       )
     })
 
@@ -182,14 +184,15 @@ export function describeChanges(open: () => Promise<Place>): void {
       await held()
       for (const [args, message] of [
         [['a', 'made', '--not-done'], /made is a step that is done; in doubt are: charge, mail/],
-        [['s', 'charge', '--done'], /s is succeeded/],
-        [['x', 'charge', '--done'], /no job/],
+        [['s', 'charge', '--done', 'null'], /s is succeeded/],
+        [['x', 'charge', '--done', 'null'], /no job/],
       ] as const) {
         const { code, stderr } = await cli(['resolve', ...args, ...db])
         expect([code, stderr]).toEqual([1, expect.stringMatching(message)])
       }
       for (const args of [
         ['a', 'charge'],
+        ['a', 'charge', '--done'],
         ['a', 'charge', '--done', '1', '--not-done'],
         ['a', 'charge', '--done', 'no json'],
       ])

@@ -275,6 +275,57 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     ])
   })
 
+  it('a resolution that says nothing for certain is refused, and says what to pass', async () => {
+    const { queue, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
+    const job = await enqueue()
+    await drain()
+    const reconcile = (): 'unknown' => 'unknown'
+    for (const wrong of [
+      undefined,
+      null,
+      {},
+      { effect: 'charge' },
+      { effect: 'charge', as: undefined },
+      { effect: 'charge', as: 'maybe' },
+      { effect: 'charge', as: 'done' },
+      { effect: 'charge', as: 'done', result: 1, reconcile },
+      { effect: 'charge', reconcile: 'unknown' },
+    ]) {
+      await expect(queue.resolve(job.id, wrong as never), JSON.stringify(wrong)).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringContaining("{ effect, as: 'not_done' }") as string,
+      })
+    }
+    expect(await queue.steps(job.id)).toMatchObject([{ state: 'started' }])
+    await queue.resolve(job.id, { effect: 'charge', as: 'done', result: undefined })
+    expect(await queue.steps(job.id)).toMatchObject([{ state: 'done', value: null }])
+  })
+
+  it('a resolution that was wrong can be corrected when the handler has failed of it', async () => {
+    const provider = new Provider()
+    const { queue, enqueue, drain } = defineJob(await place(), async ({ effect }) => {
+      const receipt = await effect('charge', {
+        request,
+        run: (body, { key }): { id: string } => {
+          provider.call(body, key)
+          throw brokenOff()
+        },
+        onUnknown: 'hold',
+      })
+      if (!receipt) throw new PermanentError('there is no receipt')
+      return receipt.id
+    })
+    const job = await enqueue()
+    await drain()
+    await queue.resolve(job.id, { effect: 'charge', as: 'done', result: null })
+    await drain()
+    expect((await job.refresh()).status).toBe('failed')
+    await queue.resolve(job.id, { effect: 'charge', as: 'done', result: { id: 'ch_1' }, by: 'ada' })
+    await drain()
+    expect(await job.result()).toBe('ch_1')
+    expect(provider.calls).toHaveLength(1)
+  })
+
   it('what is not in doubt cannot be resolved, and is named', async () => {
     const { queue, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
     const job = await enqueue()

@@ -3,7 +3,15 @@
  * transaction of the write is over. A name that is done, or of another kind, is left as it is. Rows are found by primary key.
  */
 import { JobtableError } from '../../errors.js'
-import type { NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import {
+  BY_PERSON,
+  type NewStep,
+  type RecordOutcome,
+  type StepKind,
+  type StepRow,
+  type StepState,
+  type TransactionWrite,
+} from '../../effects/record.js'
 import type { Fence } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
 import { resolution } from '../resolution.js'
@@ -107,15 +115,16 @@ export function* inheritEffects(text: Text, heir: string, old: string): Work<voi
 
 const RESOLVE = `
 WITH over AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs
+  SELECT jobs.id, jobs.attempts FROM {jobs} AS jobs
   WHERE jobs.id = $1 AND CASE WHEN jobs.status IN ('failed', 'canceled') AND jobs.superseded_by IS NULL THEN true END FOR UPDATE OF jobs
 ), resolved AS (
-  UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}
-  FROM over WHERE steps.job_id = over.id AND steps.name = $2 AND steps.kind = 'effect' AND steps.state = 'started'
-  RETURNING steps.attempt
+  UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}, attempt = ${BY_PERSON}
+  FROM over WHERE steps.job_id = over.id AND steps.name = $2 AND steps.kind = 'effect'
+    AND (steps.state = 'started' OR steps.attempt = ${BY_PERSON})
+  RETURNING over.attempts
 )
 INSERT INTO {events} (job_id, at, kind, attempt, message, data)
-SELECT $1, {now}, 'resolved', resolved.attempt, $5, $6::text::jsonb FROM resolved
+SELECT $1, {now}, 'resolved', resolved.attempts, $5, $6::text::jsonb FROM resolved
 RETURNING job_id`
 
 export function* resolveStep(

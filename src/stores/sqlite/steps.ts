@@ -2,7 +2,15 @@
  * What is remembered of steps, effects and checkpoints. Every statement finds its row by primary key. A name that is done, or of
  * another kind, is left as it is.
  */
-import type { NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import {
+  BY_PERSON,
+  type NewStep,
+  type RecordOutcome,
+  type StepKind,
+  type StepRow,
+  type StepState,
+  type TransactionWrite,
+} from '../../effects/record.js'
 import type { Fence } from '../../store.js'
 import { resolution } from '../resolution.js'
 import type { Sql } from './database.js'
@@ -74,10 +82,10 @@ export function resolveStep(
   by: string | null,
 ): boolean {
   const [resolved] = sql.all(
-    `UPDATE job_steps SET state = ?3, value = ?4, ended_at = ?5
-     WHERE job_id = ?1 AND name = ?2 AND kind = 'effect' AND state = 'started'
+    `UPDATE job_steps SET state = ?3, value = ?4, ended_at = ?5, attempt = ${BY_PERSON}
+     WHERE job_id = ?1 AND name = ?2 AND kind = 'effect' AND (state = 'started' OR attempt = ${BY_PERSON})
        AND EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND status IN ('failed', 'canceled') AND superseded_by IS NULL)
-     RETURNING attempt`,
+     RETURNING (SELECT attempts FROM jobs WHERE id = ?1) AS attempts`,
     jobId,
     name,
     state,

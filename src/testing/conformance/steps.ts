@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { NewStep, StepRow } from '../../effects/record.js'
+import { BY_PERSON, type NewStep, type StepRow } from '../../effects/record.js'
 import type { JobRow } from '../../store.js'
 import { canceled, failed, fence, retrying, succeeded, type Bench } from './bench.js'
 import { test, type TestGroup } from './suite.js'
@@ -167,15 +167,15 @@ export const stepTests: TestGroup = {
       assert.equal(await bench.store.resolveStep(row.id, { name: 'charge', state: 'done', value: '{"ok":1}' }, 'ann'), true)
       const [now] = await bench.store.steps(row.id)
       assert.deepEqual(now, {
-        ...effect({ state: 'done', value: '{"ok":1}' }),
+        ...effect({ state: 'done', value: '{"ok":1}', attempt: BY_PERSON }),
         jobId: row.id,
         startedAt: now!.startedAt,
         endedAt: bench.clock.now(),
       })
       const events = await bench.store.events(row.id)
       assert.deepEqual(
-        events.map(({ kind, at }) => [kind, at]),
-        [['resolved', bench.clock.now()]],
+        events.map(({ kind, at, attempt }) => [kind, at, attempt]),
+        [['resolved', bench.clock.now(), 1]],
       )
       assert.ok(events[0]!.data?.includes('ann'), 'the timeline does not say who')
       assert.deepEqual(await bench.row(row.id), row)
@@ -192,8 +192,39 @@ export const stepTests: TestGroup = {
         [await resolve(running.id, 'make'), await resolve(running.id, 'nothing'), await resolve('nobody', 'charge')],
         [false, false, false],
       )
-      assert.deepEqual([await resolve(running.id, 'charge'), await resolve(running.id, 'charge')], [true, false])
-      assert.equal((await bench.store.events(running.id)).length, 1)
+      assert.deepEqual([await resolve(running.id, 'charge'), await resolve(running.id, 'charge')], [true, true])
+      assert.equal((await bench.store.events(running.id)).length, 2)
+    }),
+
+    test('a resolution can be corrected until an attempt has written over it, by the job that inherits it too', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect(), effect({ name: 'mail' }))
+      await bench.settle(row, failed())
+      const resolve = (id: string, name: string, state: 'done' | 'refused', value: string | null): Promise<boolean> =>
+        bench.store.resolveStep(id, { name, state, value }, null)
+      assert.deepEqual(
+        [await resolve(row.id, 'charge', 'done', '1'), await resolve(row.id, 'mail', 'refused', null)],
+        [true, true],
+      )
+      await bench.store.repair([row.id], null)
+      const [again] = (await bench.claim({ token: 'again' })).jobs
+      assert.equal(await resolve(row.id, 'charge', 'done', '2'), false, 'it runs')
+      await recorded(bench, again!, effect({ name: 'mail', state: 'done', attempt: 1, value: '"sent"' }))
+      await bench.settle(again!, failed())
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'failed' } })
+      await bench.store.cancel([heir.id], null)
+      assert.deepEqual(
+        [await resolve(heir.id, 'charge', 'done', '2'), await resolve(heir.id, 'mail', 'refused', null)],
+        [true, false],
+      )
+      const rows = await bench.store.steps(heir.id)
+      assert.deepEqual(
+        rows.map(({ name, state, value, attempt }) => [name, state, value, attempt]),
+        [
+          ['charge', 'done', '2', BY_PERSON],
+          ['mail', 'done', '"sent"', 1],
+        ],
+      )
     }),
 
     test('an effect of a canceled job is resolved, and that of a superseded one is not', async (bench) => {
