@@ -27,6 +27,7 @@ import { JobtableError, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
 import type { JobContext } from '../worker/context.js'
 import { bodyOf, certainlyNothing, providerKey, sameRequest, type EffectOptions } from './effect.js'
+import { InFlight } from './in-flight.js'
 import type { StepLog } from './log.js'
 import type { NewStep, StepKind, StepRow } from './record.js'
 
@@ -35,11 +36,13 @@ export interface StepsEnv {
   log: StepLog
   /** What an error says by itself, whatever the signal of the job. */
   classify(error: unknown): Classification
+  warn(message: string): void
 }
 
 const LONGEST_NAME = 200
 
 export class Steps {
+  readonly inFlight: InFlight
   readonly #env: StepsEnv
   /** What earlier attempts have left. */
   #found: Promise<ReadonlyMap<string, StepRow>> | undefined
@@ -48,9 +51,18 @@ export class Steps {
 
   constructor(env: StepsEnv) {
     this.#env = env
+    this.inFlight = new InFlight(env.warn)
   }
 
-  async step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
+  step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
+    return this.inFlight.follow(`step ${name}`, () => this.#step(name, fn))
+  }
+
+  effect<Body, Value>(name: string, options: EffectOptions<Body, Value>): Promise<Value> {
+    return this.inFlight.follow(`effect ${name}`, () => this.#effect(name, options))
+  }
+
+  async #step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
     const before = await this.begin(name, 'step')
     if (before) return decode(before.value) as Value
     const value = encodeValue(await fn(), `the value of the step ${name}`)
@@ -58,7 +70,7 @@ export class Steps {
     return decode(value) as Value
   }
 
-  async effect<Body, Value>(name: string, options: EffectOptions<Body, Value>): Promise<Value> {
+  async #effect<Body, Value>(name: string, options: EffectOptions<Body, Value>): Promise<Value> {
     checkOptions(name, options)
     const before = await this.begin(name, 'effect')
     const given = typeof options.request === 'function' ? undefined : encodeRequest(name, options.request)
@@ -91,8 +103,9 @@ export class Steps {
     return row
   }
 
-  /** When the handler has returned. */
-  checkEnd(): void {
+  /** When the handler has returned: waits for what is in flight, and throws for what the handler has left behind. */
+  async handlerReturned(): Promise<void> {
+    await this.inFlight.handlerReturned()
     for (const { name, kind, state } of this.#loaded.values()) {
       if (kind !== 'effect' || state !== 'started' || this.#asked.has(name)) continue
       throw changed(

@@ -64,14 +64,22 @@ export class Transactions {
     )
   }
 
-  async transaction<Value>(name: string, fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+  transaction<Value>(name: string, fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+    return this.#env.steps.inFlight.follow(`transaction ${name}`, () => this.#transaction(name, fn))
+  }
+
+  completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+    return this.#env.steps.inFlight.follow('transaction to complete the job', () => this.#completingTransaction(fn))
+  }
+
+  async #transaction<Value>(name: string, fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
     this.#env.checkRunning('transaction')
     const before = await this.#env.steps.begin(name, 'checkpoint')
     if (before) return decode(before.value) as Value
     return this.#open(fn, (transaction, value) => this.#write(transaction, this.#checkpoint(name, value)))
   }
 
-  async completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+  async #completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
     this.#env.checkRunning('transaction')
     this.completing = true
     return this.#open(fn, (transaction, value) => atOnce(this.#complete(transaction, value)))

@@ -14,7 +14,6 @@ import { JobAborted, JobtableError, type AbortCause, type Classification } from 
 import { storeFile, type FileContent, type FileStore, type JobFile } from '../files.js'
 import { RetryAfter } from '../handler-errors.js'
 import type { PreparedType } from '../job-type.js'
-import { encodeJson } from '../json.js'
 import type { Logger } from '../logger.js'
 import { userMessage } from '../messages.js'
 import type { StepLog } from '../effects/log.js'
@@ -27,7 +26,7 @@ import type { ClaimSettlement } from './maintenance.js'
 import type { Reporter, Reports } from './reports.js'
 import { encodeResult } from './result.js'
 import { AttemptSteps, uncommitted } from './steps.js'
-import { ABORT_MESSAGES, checkClassification, cleanText, codeForUser, lineOf, ownUserMessage } from './words.js'
+import { ABORT_MESSAGES, checkClassification, cleanText, codeForUser, factsForTimeline, lineOf, ownUserMessage } from './words.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
 export const CUT_OFF_GRACE_MS = 2_000
@@ -64,6 +63,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #abortedAt: number | undefined
   #ended = false
   #handlerReturned = false
+  /** The handler has thrown, and something that it began is waited for. */
+  #thrown: Outcome | undefined
   #progress = -1
   #logLines = 0
   #stages = 0
@@ -130,12 +131,13 @@ export class Attempt implements JobContext<unknown>, Reporter {
       // The last look before the effect: the process may have been stalled since the claim was made.
       if (!this.#env.lease.holds(this.row)) return this.#close({ type: 'handed_back' })
       const returned = await this.preparedType.handler!(this)
-      this.#stepsUsed?.checkEnd()
+      await this.#stepsUsed?.handlerReturned()
       this.#handlerReturned = true
       const result = await this.preparedType.validateResult(returned)
       outcome = { type: 'succeeded', result: encodeResult(result, this.type, this.#folder) }
     } catch (error) {
-      outcome = this.#outcomeOf(error)
+      outcome = this.#thrown = this.#outcomeOf(error)
+      await this.#stepsUsed?.handlerThrew()
     }
     if (this.#ended) this.#warn('the handler ended after its job was taken from it; what it returned or threw is not recorded')
     else this.#end(this.#aborted?.reason === 'lease_lost' ? null : outcome)
@@ -165,7 +167,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   cutOff(): void {
     if (this.#ended) return
     this.#warn('the handler did not stop when its signal was aborted; it was cut off, and may go on unseen until it ends')
-    this.#end(this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
+    this.#end(this.#thrown ?? this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
   }
 
   /** Leaves the job to be found lost, which spends its attempt. */
@@ -230,6 +232,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
       ended: () => this.#ended,
       leaseLost: () => this.leaseLost(),
       classify: (error) => this.#ownVerdict(error),
+      warn: (message) => this.#warn(message),
     })
     return this.#stepsUsed
   }
@@ -335,17 +338,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
     const text =
       this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
-    const data = JSON.stringify({ level, ...(facts && this.#logFacts(facts)) })
+    const data = JSON.stringify({ level, ...(facts && factsForTimeline(facts)) })
     this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
-  }
-
-  #logFacts(facts: object): object {
-    try {
-      const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
-      return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
-    } catch (error) {
-      return { facts: error instanceof JobtableError ? error.message : 'not storable' }
-    }
   }
 
   /**

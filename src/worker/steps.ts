@@ -22,6 +22,7 @@ export interface AttemptStepsEnv {
   leaseLost(): void
   /** The type's own word on an error, where it has one. */
   classify(error: unknown): Classification | undefined
+  warn(message: string): void
 }
 
 type Verbs = Pick<JobContext<unknown>, 'step' | 'effect' | 'recorded' | 'transaction' | 'checkpoint' | 'complete'>
@@ -41,7 +42,7 @@ export class AttemptSteps implements Verbs {
       ended: env.ended,
       leaseLost: env.leaseLost,
     })
-    this.#steps = new Steps({ job, log: this.log, classify: (error) => env.classify(error) ?? classify(error) })
+    this.#steps = new Steps({ job, log: this.log, classify: (error) => env.classify(error) ?? classify(error), warn: env.warn })
     this.#transactions = new Transactions({
       store,
       row,
@@ -71,9 +72,13 @@ export class AttemptSteps implements Verbs {
   ) =>
     given.length === 1 ? this.#transactions.completingTransaction(given[0]) : this.#transactions.transaction(given[0], given[1])
 
-  /** When the handler has returned: throws where it has left an effect behind. */
-  checkEnd(): void {
-    this.#steps.checkEnd()
+  /** See `InFlight`. */
+  handlerReturned(): Promise<void> {
+    return this.#steps.handlerReturned()
+  }
+
+  handlerThrew(): Promise<void> {
+    return this.#steps.inFlight.handlerThrew()
   }
 
   /** Whether a transaction was asked to complete the job. */

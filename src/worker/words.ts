@@ -3,6 +3,7 @@ import { inspect } from 'node:util'
 import { describeError } from '../classify/describe.js'
 import { isInstance, read } from '../classify/read.js'
 import { JobtableError, type AbortCause, type Classification } from '../errors.js'
+import { encodeJson } from '../json.js'
 
 export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   canceled: 'the job was canceled',
@@ -44,4 +45,14 @@ export function ownUserMessage(error: unknown): string | undefined {
 /** Text that both databases store: no half surrogates, no U+0000. */
 export function cleanText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+/** Of a log line. */
+export function factsForTimeline(facts: object): object {
+  try {
+    const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
+    return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
+  } catch (error) {
+    return { facts: error instanceof JobtableError ? error.message : 'not storable' }
+  }
 }
