@@ -48,6 +48,8 @@ export class Steps {
   #found: Promise<ReadonlyMap<string, StepRow>> | undefined
   #loaded: ReadonlyMap<string, StepRow> = new Map()
   readonly #asked = new Set<string>()
+  /** Of which the handler knows that they are done. */
+  readonly #seen = new Set<string>()
 
   constructor(env: StepsEnv) {
     this.#env = env
@@ -63,6 +65,7 @@ export class Steps {
   }
 
   async #step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
+    checkFunction(fn, `job.step(${JSON.stringify(name)}, fn)`)
     const before = await this.begin(name, 'step')
     if (before) return decode(before.value) as Value
     const value = encodeValue(await fn(), `the value of the step ${name}`)
@@ -82,13 +85,12 @@ export class Steps {
     return this.#run({ name, request, key: providerKey(this.#env.job, name) }, options)
   }
 
-  /** What the job has recorded under this name in a transaction. Looked up each time: this very attempt may have written it. */
+  /** What the job has done under this name, whatever its kind. Looked up each time: this very attempt may have written it. */
   async recorded(name: string): Promise<{ value: unknown } | undefined> {
     checkName(name)
-    this.#asked.add(name)
     const row = (await this.#env.log.load()).find((step) => step.name === name)
-    if (!row) return undefined
-    checkKind(row, 'checkpoint')
+    if (row?.state !== 'done') return undefined
+    this.#seen.add(name)
     return { value: decode(row.value) }
   }
 
@@ -168,7 +170,8 @@ export class Steps {
 
   #checkRenamed(name: string, request: string): void {
     for (const found of this.#loaded.values()) {
-      if (found.kind !== 'effect' || found.state === 'refused' || this.#asked.has(found.name)) continue
+      if (found.kind !== 'effect' || found.state === 'refused') continue
+      if (this.#asked.has(found.name) || this.#seen.has(found.name)) continue
       if (!sameRequest(found.request, request)) continue
       throw changed(
         name,
@@ -206,14 +209,26 @@ export function checkName(name: unknown): void {
   )
 }
 
+/** What TypeScript refuses and JavaScript does not. */
+export function checkFunction(fn: unknown, call: string): void {
+  if (typeof fn !== 'function')
+    throw new JobtableError('config_invalid', `${call} needs a function, and was given ${described(fn)}`)
+}
+
+function described(value: unknown): string {
+  return value === undefined ? 'none' : value === null ? 'null' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
 function checkOptions(name: string, options: { onUnknown: string; run: unknown; reconcile?: unknown }): void {
   const problem = !['same_key', 'reconcile', 'hold'].includes(options?.onUnknown)
-    ? "say onUnknown: 'same_key', 'reconcile' or 'hold'"
-    : typeof options.run !== 'function'
-      ? 'run must be a function'
-      : options.onUnknown === 'reconcile' && typeof options.reconcile !== 'function'
-        ? "onUnknown: 'reconcile' needs a reconcile function"
-        : undefined
+    ? `pass { request, run, onUnknown }, with onUnknown: 'same_key', 'reconcile' or 'hold'`
+    : !('request' in options)
+      ? 'request must be what is to be sent, as JSON, be it null, or a function that makes it'
+      : typeof options.run !== 'function'
+        ? 'run must be a function'
+        : options.onUnknown === 'reconcile' && typeof options.reconcile !== 'function'
+          ? "onUnknown: 'reconcile' needs a reconcile function"
+          : undefined
   if (problem !== undefined) throw new JobtableError('config_invalid', `the effect ${name}: ${problem}`)
 }
 

@@ -301,6 +301,10 @@ export class Attempt implements JobContext<unknown>, Reporter {
     if (reason === 'shutdown') return { type: 'handed_back' }
     if (isInstance(error, RetryAfter)) return { type: 'snoozed', delayMs: error.delayMs }
     const classification = reason === 'canceled' || reason === 'timeout' ? classify(this.#aborted) : this.#classify(error)
+    // Not by a lost claim: whoever has lost it writes nothing, whatever is decided here.
+    if (classification.code === 'lease_lost' && reason === undefined) {
+      Object.assign(classification, { kind: 'permanent', code: 'misconfigured', blame: 'developer' })
+    }
     const own = ownUserMessage(error)
     return {
       type: 'threw',

@@ -68,9 +68,9 @@ export class AttemptSteps implements Verbs {
   readonly complete: Verbs['complete'] = (tx, result) => this.#transactions.complete(tx, result)
 
   readonly transaction: Verbs['transaction'] = <Value>(
-    ...given: [name: string, fn: (tx: JobTransaction) => Value] | [fn: (tx: JobTransaction) => Value]
+    ...[first, fn]: [name: string, fn: (tx: JobTransaction) => Value] | [fn: (tx: JobTransaction) => Value]
   ) =>
-    given.length === 1 ? this.#transactions.completingTransaction(given[0]) : this.#transactions.transaction(given[0], given[1])
+    typeof first === 'function' ? this.#transactions.completingTransaction(first) : this.#transactions.transaction(first, fn!)
 
   /** See `InFlight`. */
   handlerReturned(): Promise<void> {

@@ -156,6 +156,30 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     expect(provider.keys).toHaveLength(1)
   })
 
+  it('what a handler does to the body changes neither the record nor the next call', async () => {
+    const provider = new Provider()
+    const { queue, enqueue, drain } = defineJob(await place(), ({ effect }) => {
+      const call = (body: { n: number }, { key }: { key: string }): void => {
+        provider.call({ ...body }, key)
+        body.n = 9
+      }
+      return effect('charge', {
+        request: { n: 1 },
+        run: (body, options) => {
+          call(body, options)
+          if (provider.calls.length === 1) throw brokenOff()
+        },
+        onUnknown: 'reconcile',
+        reconcile: (body, options) => (call(body, options), 'not_done'),
+      })
+    })
+    const job = await enqueue()
+    await drain()
+    expect((await job.refresh()).status).toBe('succeeded')
+    expect(provider.calls.map(({ body }) => body)).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }])
+    expect(await queue.steps(job.id)).toMatchObject([{ request: '{"n":1}' }])
+  })
+
   it('a refusal frees it to begin anew, with another request too', async () => {
     const provider = new Provider()
     let amount = 5

@@ -50,6 +50,38 @@ describe.each(DATABASES)('job.step on $name', ({ place }) => {
     expect(runs).toEqual([1, 2, 3])
   })
 
+  it('what is done is told by job.recorded, whatever its kind, and may be asked for afterwards', async () => {
+    const told: unknown[] = []
+    const { enqueue, drain } = defineJob(await place(), async ({ step, effect, recorded }) => {
+      const look = async (): Promise<void> => void told.push(await recorded('made'), await recorded('sent'))
+      await look()
+      await step('made', () => 1)
+      await effect('sent', { request: 1, onUnknown: 'hold', run: async () => (await look(), null) })
+      await look()
+    })
+    const job = await enqueue()
+    await drain()
+    expect((await job.refresh()).status).toBe('succeeded')
+    expect(told).toEqual([undefined, undefined, { value: 1 }, undefined, { value: 1 }, { value: null }])
+  })
+
+  it.each<[string, (job: JobContext<Record<string, unknown>>) => unknown, RegExp]>([
+    ['a step without a function', ({ step }) => step('a', undefined as never), /job\.step\("a", fn\) needs a function/],
+    ['a transaction without a function', ({ transaction }) => transaction('x', undefined as never), /"x", fn\) needs a function/],
+    ['a transaction without anything', ({ transaction }) => transaction(undefined as never), /needs a function/],
+    ['an effect without options', ({ effect }) => effect('e', undefined as never), /pass \{ request, run, onUnknown \}/],
+    ['an effect without a request', ({ effect }) => effect('e', { onUnknown: 'hold', run: () => 1 } as never), /request must be/],
+  ])('%s fails the job for good, and says what to pass', async (_, run, message) => {
+    const { enqueue, drain } = defineJob(await place(), run)
+    const job = await enqueue()
+    await drain()
+    expect(await job.refresh()).toMatchObject({
+      status: 'failed',
+      attempts: 1,
+      lastError: expect.stringMatching(message) as string,
+    })
+  })
+
   it('one name twice in one attempt fails the job, with what to do', async () => {
     const { enqueue, drain } = defineJob(await place(), async ({ step }) => {
       await step('same', () => 1)
