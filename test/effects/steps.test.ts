@@ -106,15 +106,19 @@ describe.each(DATABASES)('job.step on $name', ({ place }) => {
   it('a step of a stale holder is not recorded, and its handler is told that the claim is lost', async () => {
     const here = await place()
     const told: unknown[] = []
+    let end!: () => void
+    const ended = new Promise<void>((resolve) => (end = resolve))
     const { queue, enqueue, drain } = defineJob(here, async ({ step, id, attempt, signal }) => {
       if (attempt > 1) return 'by the next one'
       await here.sql(`UPDATE jobs SET claim_token = 'another' WHERE id = ?`, id)
       told.push(await step('late', () => 1).catch((error: unknown) => error), signal.reason)
       await here.sql(`UPDATE jobs SET claim_token = NULL, locked_by = NULL, status = 'retrying' WHERE id = ?`, id)
+      end()
       return 'unheard'
     })
     const job = await enqueue()
     await drain()
+    await ended // The worker does not wait for a handler whose claim it has lost.
     await drain()
     expect(told).toMatchObject([{ code: 'lease_lost' }, { reason: 'lease_lost' }])
     expect(await queue.steps(job.id)).toEqual([])
