@@ -1,5 +1,6 @@
 /** The steps of a job, as this program shows them. */
 import { BY_PERSON, type StepRow } from '../effects/record.js'
+import { inDoubt } from '../effects/resolve.js'
 import { maskSecrets } from '../mask.js'
 import { clean, iso, moment, table } from './format.js'
 import type { Session } from './session.js'
@@ -54,5 +55,12 @@ export function stepsText(steps: readonly StepRow[], full: boolean, { bold, layo
     key ?? '',
     value === null ? '' : clean(JSON.stringify(safeJson(value, full).value)),
   ])
-  return `\n${bold('steps')}\n${table(COLUMNS, rows, layout)}`
+  const doubts = steps
+    .filter(inDoubt)
+    .map(({ name, request }) => `${clean(safeText(name))} may have happened, with the request ${requestText(request, full)}\n`)
+  return `\n${bold('steps')}\n${table(COLUMNS, rows, layout)}${doubts.join('')}`
+}
+
+function requestText(request: string | null, full: boolean): string {
+  return request === null ? 'null' : clean(JSON.stringify(safeJson(request, full).value))
 }

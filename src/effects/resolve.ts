@@ -39,7 +39,7 @@ export async function resolveEffect(store: Store, id: string, resolution: Resolu
   return (await store.steps(id)).filter(inDoubt)
 }
 
-function inDoubt({ kind, state }: StepRow): boolean {
+export function inDoubt({ kind, state }: StepRow): boolean {
   return kind === 'effect' && state === 'started'
 }
 

@@ -180,6 +180,23 @@ export function describeChanges(open: () => Promise<Place>): void {
       )
     })
 
+    test('a held job is found, explained and warned of, and no retry is advised', async () => {
+      await held()
+      const message = 'the outcome of the effect charge is unknown, and the job is held: look'
+      const errors = JSON.stringify([{ attempt: 1, at: 1_000, kind: 'permanent', code: 'effect_unknown', message }])
+      await sql(`UPDATE jobs SET last_error = '${message}', errors = '${errors}' WHERE id = 'a'`)
+      await withJobs(['b', 'failed', { error: 'HTTP 429' }])
+      expect(await cliJson(['list', '--held', ...db])).toMatchObject([{ id: 'a' }])
+      expect((await cli(['list', '--held', '--error', 'x', ...db])).code).toBe(2)
+      expect((await cli(['why', 'a', ...db])).stdout).toMatch(/is held: .*"resolve" makes it pending again/)
+      expect((await cli(['show', 'a', ...db])).stdout).toContain('charge may have happened, with the request {"amount":5}\n')
+      const doctor = (await cli(['doctor', ...db])).stdout
+      expect(doctor).toMatch(/1 job of type \S+ is held, .*jobtable list --held.*jobtable resolve/)
+      expect(doctor).toMatch(/jobtable retry --type \S+`, which leaves those that are held in doubt/)
+      const { code, stderr } = await cli(['retry', 'a', 'b', ...db])
+      expect([code, stderr]).toEqual([0, expect.stringMatching(/still in doubt of "a": .*jobtable resolve/)])
+    })
+
     test('names what is in doubt where it is given something else, and changes nothing', async () => {
       await held()
       for (const [args, message] of [
