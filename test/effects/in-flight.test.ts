@@ -14,7 +14,7 @@ describe.each(DATABASES)('what a handler leaves in flight on $name', ({ place })
     const { queue, enqueue, drain } = defineJob(await place(), run, { logger, type: { retry: { maxAttempts: 1 }, ...type } })
     const job = await enqueue()
     await drain()
-    const states = (await queue.steps(job.id)).map(({ name, state }) => `${name} ${state}`)
+    const states = (await queue.steps(job.id)).map(({ name, state }) => `${name} ${state}`).toSorted()
     return { ...(await job.refresh()).toJSON(), states, log: JSON.stringify(logger.lines) }
   }
   /** Goes on when it is told to, and some turns after that. */

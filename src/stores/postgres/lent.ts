@@ -30,21 +30,21 @@ class LentTransaction implements OwnTransaction {
   }
 
   async run({ sql, params }: Query): Promise<readonly Values[]> {
-    return (await this.#ask<Values>({ text: sql, values: params, rowMode: 'array' })).rows
+    return (await this.#ask({ text: sql, values: params, rowMode: 'array' })).rows as Values[]
   }
 
   async query(sql: string, params: readonly QueryParameter[]): Promise<object[]> {
-    return (await this.#ask<object>({ text: sql, values: params })).rows
+    return (await this.#ask({ text: sql, values: params })).rows as object[]
   }
 
   get failure(): unknown {
     return this.#failure
   }
 
-  async #ask<Rows>(query: object): Promise<{ rows: Rows[] }> {
+  async #ask(query: object): Promise<{ rows: unknown[] }> {
     this.#check()
     try {
-      const answer = (await this.#client.query(query as never)) as { rows: Rows[] }
+      const answer = (await this.#client.query(query as never)) as { rows: unknown[] }
       // It was none, or it was taken back to a savepoint.
       this.#failure = undefined
       return answer
