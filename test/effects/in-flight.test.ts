@@ -110,7 +110,7 @@ describe.each(DATABASES)('what a handler leaves in flight on $name', ({ place })
         void step('endless', () => new Promise<never>(() => {}))
         throw new PermanentError('thrown before')
       },
-      { timeout: '20ms' },
+      { timeout: '1s' },
     )
     expect(ended).toMatchObject({ status: 'failed', lastError: 'thrown before' })
   })
