@@ -9,10 +9,10 @@ export function statusFinal(row: JobRow, what: 'canceled' | 'retried'): Jobtable
   })
 }
 
-export function superseded(row: JobRow): JobtableError {
+export function superseded({ id, supersededBy }: JobRow, what: string): JobtableError {
   return new JobtableError(
     'key_superseded',
-    `job ${row.id} cannot be retried: the newer job ${row.supersededBy} has taken over its idempotency key; look at that one`,
-    { data: { id: row.id, supersededBy: row.supersededBy } },
+    `job ${id} ${what}: the newer job ${supersededBy} has taken over its idempotency key; look at that one`,
+    { data: { id, supersededBy } },
   )
 }

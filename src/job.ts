@@ -7,6 +7,7 @@ import { readJson } from './json.js'
 import type { Duration } from './duration.js'
 import type { JobEvent, JobRow } from './store.js'
 import { isFinal, type HistoryEntry, type Status } from './transition.js'
+import { isHeld } from './why.js'
 
 /** What a job needs of the queue it belongs to. */
 export interface JobActions {
@@ -77,7 +78,7 @@ export class Job<Result = unknown> {
   }
   /** Whether it failed because nobody knows whether an effect of it has happened: `queue.resolve` takes a person's word. */
   get held(): boolean {
-    return this.#row.status === 'failed' && this.#row.history.at(-1)?.code === 'effect_unknown'
+    return isHeld(this.#row)
   }
   get idempotencyKey(): string | null {
     return this.#row.idempotencyKey

@@ -4,7 +4,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { InsertBatcher } from './batcher.js'
 import { addType, type DefaultResult, type EnqueueResult, type JobType } from './define.js'
-import { parseDuration, type Duration } from './duration.js'
 import type { StepRow } from './effects/record.js'
 import { resolveEffect, type Resolution } from './effects/resolve.js'
 import { JobtableError } from './errors.js'
@@ -21,6 +20,7 @@ import { checkPlace } from './streams/stream.js'
 import { adapt, type ProductTransaction } from './transactions/index.js'
 import { isPool, type PgPool } from './stores/postgres/index.js'
 import { runWithin, type RunOnceOptions, type RunOnceResult, type RunTotals } from './run-once.js'
+import { prepareRetention, type RetentionOptions } from './retention.js'
 import { isFinal } from './transition.js'
 import { jobNotFound, Waiters, type Follower } from './waiters.js'
 import { explain } from './why.js'
@@ -49,7 +49,7 @@ export interface QueueOptions {
   /** The language of the messages for end users. Default `en`. */
   locale?: 'en' | 'zh'
   /** How long finished jobs are kept. Default: succeeded 7 days, failed and canceled 30 days. */
-  retention?: { succeeded?: Duration; failed?: Duration; canceled?: Duration }
+  retention?: RetentionOptions
   /** A store of your own, in place of the one that the URL names. */
   store?: Store
 }
@@ -99,7 +99,7 @@ export class Queue {
     const beside = filesBeside(this.#store)
     this.files = typeof options.files === 'string' ? localFiles(options.files) : (options.files ?? beside.files)
     this.#discardFiles = beside.discard
-    this.retention = prepareRetention(options.retention ?? {})
+    this.retention = prepareRetention(options.retention)
     this.#batcher = new InsertBatcher(async (jobs) => (await this.#opened()).insert(jobs), this.#store.parallel)
     this.#producer = new Producer(this.#batcher, (transaction, jobs) => this.#store.insertIn(transaction, jobs), this.files)
     this.#waiters = new Waiters(this.#store)
@@ -194,12 +194,14 @@ export class Queue {
 
   /**
    * Says what became of an effect whose job is held because nobody knew: that it was done, with its value, that it was not, or how to
-   * find out. Once no effect of the job is in doubt, it is pending again, and its handler goes on with what was found.
+   * find out. Once no effect of the job is in doubt, it is pending again, and its handler goes on with what was found. A canceled job
+   * stays canceled until it is retried.
    */
   async resolve(id: string, resolution: Resolution): Promise<Job> {
     const store = await this.open()
     const inDoubt = await resolveEffect(store, id, resolution)
-    return inDoubt.length > 0 ? this.#job((await store.get([id]))[0]!) : this.retry(id, resolution)
+    const [row] = await store.get([id])
+    return inDoubt.length > 0 || row?.status === 'canceled' ? this.#job(row!) : this.retry(id, resolution)
   }
 
   /** Why this job does not run at this moment, in one sentence. */
@@ -366,7 +368,7 @@ export class Queue {
         const [answer] = await (await this.open()).repair([id], by ?? null)
         if (!answer) throw jobNotFound(id)
         if (answer.changed) return answer.row
-        if (answer.row.supersededBy !== null) throw superseded(answer.row)
+        if (answer.row.supersededBy !== null) throw superseded(answer.row, 'cannot be retried')
         throw statusFinal(answer.row, 'retried')
       },
       events: async (id): Promise<JobEvent[]> => (await this.open()).events(id),
@@ -388,12 +390,4 @@ function checkChoices(database: unknown, { locale, durability, driver }: QueueOp
   if (typeof database !== 'string' && !isPool(database)) {
     throw new JobtableError('config_invalid', 'the database must be a URL, such as sqlite:app.db, or a pool of the package pg')
   }
-}
-
-function prepareRetention({
-  succeeded = '7d',
-  failed = '30d',
-  canceled = '30d',
-}: NonNullable<QueueOptions['retention']>): Retention {
-  return { succeededMs: parseDuration(succeeded), failedMs: parseDuration(failed), canceledMs: parseDuration(canceled) }
 }

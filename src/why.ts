@@ -3,6 +3,11 @@
  */
 import type { JobRow, WorkerList, WorkerRow } from './store.js'
 
+/** Whether it failed because nobody knows whether an effect of it has happened. */
+export function isHeld({ status, history }: Pick<JobRow, 'status' | 'history'>): boolean {
+  return status === 'failed' && history.at(-1)?.code === 'effect_unknown'
+}
+
 export function explain(job: JobRow, list: WorkerList): string {
   switch (job.status) {
     case 'running':
@@ -34,6 +39,9 @@ function explainRunning(job: JobRow, { now, workers }: WorkerList): string {
 
 function explainFailed(job: JobRow): string {
   if (job.supersededBy !== null) return `It has failed, and the newer job ${job.supersededBy} has taken its place.`
+  if (isHeld(job)) {
+    return `It has failed and is held: ${job.lastError ?? 'nobody knows whether an effect of it has happened'}. "resolve" makes it pending again; a "retry" alone leaves its effect in doubt.`
+  }
   const newest = job.history.at(-1)
   const spent = job.maxAttempts !== null && job.attempts >= job.maxAttempts && newest?.kind !== 'permanent'
   const reason = spent

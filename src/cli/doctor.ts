@@ -5,6 +5,7 @@ import { withStore } from './database.js'
 import { EXIT } from './failure.js'
 import { groupBy } from './group.js'
 import { clean, colored, plural, span, type Layout } from './format.js'
+import { heldFilter } from './list.js'
 import type { On } from './session.js'
 
 /** Waiting longer than this while due is a trouble that somebody should hear of. */
@@ -113,11 +114,18 @@ async function failures(store: Store, { counts }: Overview): Promise<Finding[]> 
   const findings: Finding[] = []
   for (const { type, count } of worst) {
     const recent = await store.count({ status: ['failed'], type: [type], youngerThanMs: DAY_MS })
+    const held = await store.count({ ...heldFilter(), type: [type] })
+    const name = /^[\w.:/-]+$/.test(type) ? type : JSON.stringify(type)
+    if (held > 0) {
+      const advice = `see \`jobtable list --held --type ${name}\`, look at the provider of each, and say what happened with \`jobtable resolve\``
+      const what = `${plural(held, 'job')} of type ${type} ${held === 1 ? 'is' : 'are'} held, because nobody knows whether an effect has happened`
+      findings.push({ level: 'warning', code: 'held', message: `${what}: ${advice}` })
+    }
+    if (held === count) continue
     const message = `${plural(count, 'job')} of type ${type} ${count === 1 ? 'has' : 'have'} failed, ${recent} of them enqueued within the last day`
     if (recent === 0) findings.push({ level: 'ok', code: 'failed', message })
     else {
-      const name = /^[\w.:/-]+$/.test(type) ? type : JSON.stringify(type)
-      const advice = `see \`jobtable list --status failed --type ${name}\`, mend the cause, and then \`jobtable retry --type ${name}\``
+      const advice = `see \`jobtable list --status failed --type ${name}\`, mend the cause, and then \`jobtable retry --type ${name}\`${held > 0 ? ', which leaves those that are held in doubt' : ''}`
       findings.push({ level: 'warning', code: 'failed', message: `${message}: ${advice}` })
     }
   }

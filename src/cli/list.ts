@@ -1,13 +1,15 @@
 import type { Command } from 'commander'
-import type { JobRow } from '../store.js'
+import { HELD_WORDS } from '../effects/steps.js'
+import type { JobFilter, JobRow } from '../store.js'
 import { withStore } from './database.js'
-import { EXIT } from './failure.js'
+import { EXIT, usageError } from './failure.js'
 import { relative, statusCell, table, type Cell, type Column } from './format.js'
 import { addFilterOptions, toFilter, wholeNumber, type FilterOptions } from './options.js'
 import type { On } from './session.js'
 import { jobJson, safeText } from './view.js'
 
 interface ListOptions extends FilterOptions {
+  held?: boolean
   limit: number
   before?: string
 }
@@ -15,6 +17,7 @@ interface ListOptions extends FilterOptions {
 export function addList(program: Command, on: On): void {
   addFilterOptions(program.command('list').description('List jobs, newest first. All filters given must match.'))
     .option('-n, --limit <count>', 'at most this many', wholeNumber(1, 10_000), 20)
+    .option('--held', 'only failed jobs that are held, because nobody knows whether an effect has happened')
     .option('--before <id>', 'go on below this job: the last one of the page before')
     .addHelpText(
       'after',
@@ -26,10 +29,11 @@ Examples:
 `,
     )
     .action(
-      on((session, options: ListOptions) =>
-        withStore(session, async (store) => {
+      on((session, options: ListOptions) => {
+        const filter = { ...toFilter(options), ...(options.held && heldFilter(options)) }
+        return withStore(session, async (store) => {
           const { limit, before } = options
-          const rows = await store.list(toFilter(options), { limit, ...(before !== undefined && { before }) })
+          const rows = await store.list(filter, { limit, ...(before !== undefined && { before }) })
           if (session.json) {
             session.printJson(rows.map(jobJson))
           } else if (rows.length === 0) {
@@ -39,9 +43,15 @@ Examples:
             if (rows.length === limit) session.note(`there may be more: add --before ${rows.at(-1)!.id}`)
           }
           return EXIT.ok
-        }),
-      ),
+        })
+      }),
     )
+}
+
+/** Their error tells: it has words that no other has. */
+export function heldFilter({ status, error }: Pick<FilterOptions, 'status' | 'error'> = {}): JobFilter {
+  if (status === undefined && error === undefined) return { status: ['failed'], errorContains: HELD_WORDS }
+  throw usageError('--held says itself which status and error', 'leave out --status and --error')
 }
 
 function columnsFor(rows: readonly JobRow[]): Column[] {

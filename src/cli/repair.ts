@@ -1,11 +1,12 @@
 /** `cancel` and `retry`: what a person does to jobs. */
 import type { Command } from 'commander'
 import { userInfo } from 'node:os'
+import { inDoubt } from '../effects/resolve.js'
 import type { JobFilter, JobRow, Store } from '../store.js'
 import { confirm } from './confirm.js'
 import { withStore } from './database.js'
 import { EXIT, usageError } from './failure.js'
-import { plural } from './format.js'
+import { clean, plural } from './format.js'
 import { addFilterOptions, toFilter, type FilterOptions } from './options.js'
 import type { On, Session } from './session.js'
 
@@ -92,8 +93,9 @@ Exit codes: 0 done, also when nothing matched; 1 not confirmed, or a job that wa
 }
 
 async function retryNamed(session: Session, store: Store, ids: readonly string[]): Promise<number> {
-  const { retried, left } = await repair(store, ids)
+  const { retried, left, doubtful } = await repair(store, ids)
   report(session, ids.length, retried, left)
+  warnOf(session, doubtful)
   return left.length === 0 ? EXIT.ok : EXIT.failed
 }
 
@@ -113,6 +115,7 @@ async function retryMatching(session: Session, store: Store, filter: JobFilter, 
   }
   let retried = 0
   const left: Left[] = []
+  const doubtful: string[] = []
   // Newest first, page by page. What was retried leaves the filter, and each page starts below the last one.
   for (let before: string | undefined; ;) {
     const rows = await store.list(filter, { limit: AT_ONCE, ...(before !== undefined && { before }) })
@@ -120,14 +123,23 @@ async function retryMatching(session: Session, store: Store, filter: JobFilter, 
     const page = await repair(store, ids)
     retried += page.retried
     left.push(...page.left)
+    doubtful.push(...page.doubtful)
     if (rows.length < AT_ONCE) break
     before = ids.at(-1)
   }
   report(session, matched, retried, left)
+  warnOf(session, doubtful)
   return EXIT.ok
 }
 
-async function repair(store: Store, ids: readonly string[]): Promise<{ retried: number; left: Left[] }> {
+interface Repaired {
+  retried: number
+  left: Left[]
+  /** Those that were retried with an effect in doubt. */
+  doubtful: string[]
+}
+
+async function repair(store: Store, ids: readonly string[]): Promise<Repaired> {
   const answers = await store.repair(ids, whoAmI())
   const left = ids.flatMap((id, i): Left[] => {
     const answer = answers[i]
@@ -137,7 +149,15 @@ async function repair(store: Store, ids: readonly string[]): Promise<{ retried: 
     if (supersededBy !== null) return [{ id, reason: `the newer job ${supersededBy} has taken over its key: look at that one` }]
     return [{ id, reason: `it is ${status}, and only a failed or canceled job can be retried` }]
   })
-  return { retried: ids.length - left.length, left }
+  const doubtful: string[] = []
+  for (const answer of answers) {
+    if (!answer?.changed) continue
+    const { id, history } = answer.row
+    // Before the repair that is the newest entry now. A person may have resolved it since.
+    const held = history.at(-2)?.code === 'effect_unknown'
+    if (held && (await store.steps(id)).some(inDoubt)) doubtful.push(id)
+  }
+  return { retried: ids.length - left.length, left, doubtful }
 }
 
 function report(session: Session, matched: number, retried: number, left: readonly Left[]): void {
@@ -145,6 +165,15 @@ function report(session: Session, matched: number, retried: number, left: readon
   session.print(matched === 0 ? 'No jobs match.\n' : `${plural(retried, 'job is', 'jobs are')} pending again\n`)
   for (const { id, reason } of left.slice(0, MOST_NAMED)) session.print(`${JSON.stringify(id)} was left as it is: ${reason}\n`)
   if (left.length > MOST_NAMED) session.print(`… and ${left.length - MOST_NAMED} more were left as they are\n`)
+}
+
+function warnOf(session: Session, doubtful: readonly string[]): void {
+  if (doubtful.length === 0) return
+  const named = doubtful.slice(0, MOST_NAMED).map((id) => JSON.stringify(id))
+  const more = doubtful.length > MOST_NAMED ? ` and ${doubtful.length - MOST_NAMED} more` : ''
+  session.note(
+    `an effect is still in doubt of ${clean(named.join(', '))}${more}: a retry says nothing of it, see \`jobtable show\` and \`jobtable resolve\``,
+  )
 }
 
 /** For the job's timeline. */

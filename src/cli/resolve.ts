@@ -8,7 +8,7 @@ import { whoAmI } from './repair.js'
 import type { On } from './session.js'
 
 interface ResolveOptions {
-  done?: string | true
+  done?: string
   notDone?: boolean
 }
 
@@ -18,18 +18,19 @@ export function addResolve(program: Command, on: On): void {
     .description('Say what became of an effect whose job is held; once none is in doubt, the job is pending again.')
     .argument('<id>', 'the job')
     .argument('<effect>', 'the name of the effect, as `show` has it')
-    .option('--done [json]', 'it happened; with the value that the handler is to get')
+    .option('--done <json>', 'it happened; with the value that the handler is to get, null for none')
     .option('--not-done', 'it did not happen, and is to begin anew')
     .addHelpText(
       'after',
       `
-Look at the provider first, by the key that \`jobtable show\` prints: nobody asks twice.
+Look at the provider first, by the key that \`jobtable show\` prints. What was said by mistake can be said anew while
+the job is failed or canceled, unless an attempt has called again since.
 
 Examples:
   jobtable resolve 01890a5d-ac96-774b-bcce-b302099a8057 charge --done '{"receipt":"ch_1"}'
   jobtable resolve 01890a5d-ac96-774b-bcce-b302099a8057 charge --not-done
 
-Exit codes: 0 it is noted; 1 the job is not failed, or has no such effect in doubt; 2 wrong usage.
+Exit codes: 0 it is noted; 1 the job is not failed or canceled, or has no such effect in doubt; 2 wrong usage.
 `,
     )
     .action(
@@ -38,20 +39,22 @@ Exit codes: 0 it is noted; 1 the job is not failed, or has no such effect in dou
         return withStore(session, async (store) => {
           const by = whoAmI()
           const inDoubt = (await resolveEffect(store, id, { effect, by, ...found })).map(({ name }) => name)
-          const pending = inDoubt.length === 0 && (await store.repair([id], by))[0]?.changed === true
+          const [{ status } = { status: 'failed' }] = (await store.get([id])).flatMap((row) => row ?? [])
+          const pending = inDoubt.length === 0 && status === 'failed' && (await store.repair([id], by))[0]?.changed === true
           if (session.json) session.printJson({ id, effect, as: found.as, inDoubt, pending })
           else if (pending) session.print(`${clean(id)} is pending again\n`)
-          else session.print(`${clean(id)} stays failed${inDoubt.length > 0 ? `; in doubt: ${clean(inDoubt.join(', '))}` : ''}\n`)
+          else
+            session.print(`${clean(id)} stays ${status}${inDoubt.length > 0 ? `; in doubt: ${clean(inDoubt.join(', '))}` : ''}\n`)
           return EXIT.ok
         })
       }),
     )
 }
 
-function foundBy({ done, notDone }: ResolveOptions): { as: 'done'; result?: unknown } | { as: 'not_done' } {
-  if ((done === undefined) === (notDone === undefined)) throw usageError('what became of it?', 'say --done or --not-done')
+function foundBy({ done, notDone }: ResolveOptions): { as: 'done'; result: unknown } | { as: 'not_done' } {
+  if ((done === undefined) === (notDone === undefined))
+    throw usageError('what became of it?', 'say --done with the value that the handler is to get, null for none, or --not-done')
   if (done === undefined) return { as: 'not_done' }
-  if (done === true) return { as: 'done' }
   try {
     return { as: 'done', result: JSON.parse(done) as unknown }
   } catch {

@@ -1,5 +1,6 @@
 /** The steps of a job, as this program shows them. */
-import type { StepRow } from '../effects/record.js'
+import { BY_PERSON, type StepRow } from '../effects/record.js'
+import { inDoubt } from '../effects/resolve.js'
 import { maskSecrets } from '../mask.js'
 import { clean, iso, moment, table } from './format.js'
 import type { Session } from './session.js'
@@ -49,10 +50,17 @@ export function stepsText(steps: readonly StepRow[], full: boolean, { bold, layo
     clean(safeText(name)),
     kind,
     state === 'started' ? { text: state, format: 'yellow' as const } : state,
-    String(attempt),
+    attempt === BY_PERSON ? 'person' : String(attempt),
     moment(startedAt),
     key ?? '',
     value === null ? '' : clean(JSON.stringify(safeJson(value, full).value)),
   ])
-  return `\n${bold('steps')}\n${table(COLUMNS, rows, layout)}`
+  const doubts = steps
+    .filter(inDoubt)
+    .map(({ name, request }) => `${clean(safeText(name))} may have happened, with the request ${requestText(request, full)}\n`)
+  return `\n${bold('steps')}\n${table(COLUMNS, rows, layout)}${doubts.join('')}`
+}
+
+function requestText(request: string | null, full: boolean): string {
+  return request === null ? 'null' : clean(JSON.stringify(safeJson(request, full).value))
 }

@@ -8,7 +8,8 @@
  *
  * `done` is final: its value is what every later attempt gets. An effect that is `started` may or may not have happened: its
  * request was frozen in the row before the call, and the row says no more until somebody who knows does. Every write is fenced by
- * the claim, like a report's, except for a person's word on a failed job. The rows outlive a repair, and go with their job.
+ * the claim, like a report's, except for a person's word on a failed or canceled job. The rows outlive a repair, and go with their job; a job that takes the place of
+ * a failed or canceled one inherits its effects that are started or done, as `NewJob.supersedes` says.
  */
 import type { Fence, FencedSettlement, JobRow } from '../store.js'
 import type { StreamAppend } from '../streams/record.js'
@@ -18,12 +19,15 @@ export type StepKind = 'step' | 'effect' | 'checkpoint'
 
 export type StepState = 'started' | 'done' | 'refused'
 
+/** In place of an attempt. */
+export const BY_PERSON = 0
+
 export interface NewStep {
   /** Unique within the job. */
   name: string
   kind: StepKind
   state: StepState
-  /** The attempt that writes it. */
+  /** The attempt that writes it, from 1; `BY_PERSON` where a person had the last word. */
   attempt: number
   /** The frozen request of an effect, as JSON text, which comes back to the letter. */
   request: string | null
@@ -77,9 +81,10 @@ export interface StepStore {
   recordIn(transaction: Transaction, write: TransactionWrite): RecordOutcome | Promise<RecordOutcome>
 
   /**
-   * A person's word on an effect that is `started`, whose job is `failed` since it was looked at: writes `done` with its value, or `refused`,
-   * and notes it in the timeline, with `by`. Answers whether it was changed: not when the job has another status or `finishedAt`, which is
-   * to say that it has run again meanwhile, or the effect another state.
+   * A person's word on an effect that is `started`, or of which a person had the last word already, whose job is `failed` or `canceled`
+   * since it was looked at, and has not been superseded: writes `done` with its value, or `refused`, as of the attempt `BY_PERSON`, and notes
+   * it in the timeline, with `by`. Answers whether it was changed: not when the job is in another status, superseded, or has another
+   * `finishedAt`, which is to say that it has run again meanwhile, nor when the effect is in another state.
    */
   resolveStep(failed: FailedJob, step: Pick<NewStep, 'name' | 'state' | 'value'>, by: string | null): Promise<boolean>
 

@@ -27,6 +27,7 @@ import { JobtableError, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
 import type { JobContext } from '../worker/context.js'
 import { bodyOf, certainlyNothing, providerKey, sameRequest, type EffectOptions } from './effect.js'
+import { InFlight } from './in-flight.js'
 import type { StepLog } from './log.js'
 import type { NewStep, StepKind, StepRow } from './record.js'
 
@@ -35,22 +36,36 @@ export interface StepsEnv {
   log: StepLog
   /** What an error says by itself, whatever the signal of the job. */
   classify(error: unknown): Classification
+  warn(message: string): void
 }
 
 const LONGEST_NAME = 200
 
 export class Steps {
+  readonly inFlight: InFlight
   readonly #env: StepsEnv
   /** What earlier attempts have left. */
   #found: Promise<ReadonlyMap<string, StepRow>> | undefined
   #loaded: ReadonlyMap<string, StepRow> = new Map()
   readonly #asked = new Set<string>()
+  /** Of which the handler knows that they are done. */
+  readonly #seen = new Set<string>()
 
   constructor(env: StepsEnv) {
     this.#env = env
+    this.inFlight = new InFlight(env.warn)
   }
 
-  async step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
+  step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
+    return this.inFlight.follow(`step ${name}`, () => this.#step(name, fn))
+  }
+
+  effect<Body, Value>(name: string, options: EffectOptions<Body, Value>): Promise<Value> {
+    return this.inFlight.follow(`effect ${name}`, () => this.#effect(name, options))
+  }
+
+  async #step<Value>(name: string, fn: () => Value | Promise<Value>): Promise<Value> {
+    checkFunction(fn, `job.step(${JSON.stringify(name)}, fn)`)
     const before = await this.begin(name, 'step')
     if (before) return decode(before.value) as Value
     const value = encodeValue(await fn(), `the value of the step ${name}`)
@@ -58,7 +73,7 @@ export class Steps {
     return decode(value) as Value
   }
 
-  async effect<Body, Value>(name: string, options: EffectOptions<Body, Value>): Promise<Value> {
+  async #effect<Body, Value>(name: string, options: EffectOptions<Body, Value>): Promise<Value> {
     checkOptions(name, options)
     const before = await this.begin(name, 'effect')
     const given = typeof options.request === 'function' ? undefined : encodeRequest(name, options.request)
@@ -70,13 +85,12 @@ export class Steps {
     return this.#run({ name, request, key: providerKey(this.#env.job, name) }, options)
   }
 
-  /** What the job has recorded under this name in a transaction. Looked up each time: this very attempt may have written it. */
+  /** What the job has done under this name, whatever its kind. Looked up each time: this very attempt may have written it. */
   async recorded(name: string): Promise<{ value: unknown } | undefined> {
     checkName(name)
-    this.#asked.add(name)
     const row = (await this.#env.log.load()).find((step) => step.name === name)
-    if (!row) return undefined
-    checkKind(row, 'checkpoint')
+    if (row?.state !== 'done') return undefined
+    this.#seen.add(name)
     return { value: decode(row.value) }
   }
 
@@ -91,8 +105,9 @@ export class Steps {
     return row
   }
 
-  /** When the handler has returned. */
-  checkEnd(): void {
+  /** When the handler has returned: waits for what is in flight, and throws for what the handler has left behind. */
+  async handlerReturned(): Promise<void> {
+    await this.inFlight.handlerReturned()
     for (const { name, kind, state } of this.#loaded.values()) {
       if (kind !== 'effect' || state !== 'started' || this.#asked.has(name)) continue
       throw changed(
@@ -155,7 +170,8 @@ export class Steps {
 
   #checkRenamed(name: string, request: string): void {
     for (const found of this.#loaded.values()) {
-      if (found.kind !== 'effect' || found.state === 'refused' || this.#asked.has(found.name)) continue
+      if (found.kind !== 'effect' || found.state === 'refused') continue
+      if (this.#asked.has(found.name) || this.#seen.has(found.name)) continue
       if (!sameRequest(found.request, request)) continue
       throw changed(
         name,
@@ -193,14 +209,26 @@ export function checkName(name: unknown): void {
   )
 }
 
+/** What TypeScript refuses and JavaScript does not. */
+export function checkFunction(fn: unknown, call: string): void {
+  if (typeof fn !== 'function')
+    throw new JobtableError('config_invalid', `${call} needs a function, and was given ${described(fn)}`)
+}
+
+function described(value: unknown): string {
+  return value === undefined ? 'none' : value === null ? 'null' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
 function checkOptions(name: string, options: { onUnknown: string; run: unknown; reconcile?: unknown }): void {
   const problem = !['same_key', 'reconcile', 'hold'].includes(options?.onUnknown)
-    ? "say onUnknown: 'same_key', 'reconcile' or 'hold'"
-    : typeof options.run !== 'function'
-      ? 'run must be a function'
-      : options.onUnknown === 'reconcile' && typeof options.reconcile !== 'function'
-        ? "onUnknown: 'reconcile' needs a reconcile function"
-        : undefined
+    ? `pass { request, run, onUnknown }, with onUnknown: 'same_key', 'reconcile' or 'hold'`
+    : !('request' in options)
+      ? 'request must be what is to be sent, as JSON, be it null, or a function that makes it'
+      : typeof options.run !== 'function'
+        ? 'run must be a function'
+        : options.onUnknown === 'reconcile' && typeof options.reconcile !== 'function'
+          ? "onUnknown: 'reconcile' needs a reconcile function"
+          : undefined
   if (problem !== undefined) throw new JobtableError('config_invalid', `the effect ${name}: ${problem}`)
 }
 
@@ -216,7 +244,7 @@ function checkRequest(before: StepRow, request: string | undefined): void {
   if (request === undefined || sameRequest(before.request, request)) return
   throw changed(
     before.name,
-    `the request of the effect ${before.name} is not the one that an earlier attempt began it with: if it is another effect now, give it another name; if it may differ between attempts, such as by a time, pass request as a function, which is called once`,
+    `the request of the effect ${before.name} is not the one that an earlier attempt, or an earlier job of the same key, began it with: if it is another effect now, give it another name; if it may differ between attempts, such as by a time, pass request as a function, which is called once`,
   )
 }
 
@@ -232,10 +260,13 @@ function repeated(name: string): JobtableError {
   )
 }
 
+/** In the newest error of every job that is held. */
+export const HELD_WORDS = 'is unknown, and the job is held'
+
 function held(name: string, cause?: unknown): JobtableError {
   return new JobtableError(
     'effect_unknown',
-    `the outcome of the effect ${name} is unknown, and the job is held: look at its provider, then say what you found with queue.resolve or \`jobtable resolve\``,
+    `the outcome of the effect ${name} ${HELD_WORDS}: look at its provider, then say what you found with queue.resolve or \`jobtable resolve\``,
     { data: { effect: name }, ...(cause !== undefined && { cause }) },
   )
 }

@@ -20,7 +20,7 @@ import type { Transaction } from '../transactions/transaction.js'
 import { settlementOf, type ClaimSettlement } from '../worker/maintenance.js'
 import { claimLost } from './log.js'
 import type { OwnTransaction, RecordOutcome, TransactionWrite } from './record.js'
-import { checkName, decode, encodeValue, type Steps } from './steps.js'
+import { checkFunction, checkName, decode, encodeValue, type Steps } from './steps.js'
 
 export interface TransactionsEnv {
   store: Store
@@ -44,6 +44,8 @@ export class Transactions {
   completing = false
   /** What it was asked to write. */
   completion: ClaimSettlement | undefined
+  /** It was written, in a transaction that may not be committed yet: one more completion finds no claim, and has not lost it. */
+  #completed = false
 
   constructor(env: TransactionsEnv) {
     this.#env = env
@@ -67,14 +69,23 @@ export class Transactions {
     )
   }
 
-  async transaction<Value>(name: string, fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+  transaction<Value>(name: string, fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+    return this.#env.steps.inFlight.follow(`transaction ${name}`, () => this.#transaction(name, fn))
+  }
+
+  completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+    return this.#env.steps.inFlight.follow('transaction to complete the job', () => this.#completingTransaction(fn))
+  }
+
+  async #transaction<Value>(name: string, fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
     this.#env.checkRunning('transaction')
+    checkFunction(fn, `job.transaction(${JSON.stringify(name)}, fn)`)
     const before = await this.#env.steps.begin(name, 'checkpoint')
     if (before) return decode(before.value) as Value
     return this.#open(fn, (transaction, value) => this.#write(transaction, this.#checkpoint(name, value)))
   }
 
-  async completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
+  async #completingTransaction<Value>(fn: (tx: JobTransaction) => Value | Promise<Value>): Promise<Value> {
     this.#env.checkRunning('transaction')
     this.completing = true
     return this.#open(fn, (transaction, value) => atOnce(this.#complete(transaction, value)))
@@ -109,11 +120,31 @@ export class Transactions {
     // With the completion, after which nothing more could be appended; reports would wait for its transaction.
     const streams = this.#env.lastOfStreams()
     yield* wait(this.#write(transaction, { settlement: { id, token, settlement, maxAttempts, keepForMs }, streams }))
+    this.#completed = true
   }
 
   #write(transaction: Transaction, write: TransactionWrite): void | Promise<void> {
-    return after(this.#env.store.recordIn(transaction, write), (outcome) => check(outcome, write))
+    return after(this.#env.store.recordIn(transaction, write), (outcome) => this.#check(outcome, write))
   }
+
+  #check(outcome: RecordOutcome, write: TransactionWrite): void {
+    if (outcome === 'recorded') return
+    if (outcome === 'lost') throw this.#completed ? afterCompletion(write) : claimLost('roll this transaction back')
+    const { name } = (write as TransactionWrite & { step: { name: string } }).step
+    throw new JobtableError(
+      'step_repeated',
+      `the checkpoint ${name} is recorded already, so this transaction must be rolled back: ask with job.recorded before you open it`,
+      { data: { name } },
+    )
+  }
+}
+
+function afterCompletion(write: TransactionWrite): JobtableError {
+  const what = 'step' in write ? `the checkpoint ${write.step.name} is not recorded` : 'the job is not completed twice'
+  return new JobtableError(
+    'step_repeated',
+    `${what}: the job is completed already, so this transaction must be rolled back; let job.complete, or job.transaction without a name, be the last thing, and once`,
+  )
 }
 
 /** Goes on at once where there is nothing to wait for. */
@@ -123,17 +154,6 @@ function after<T, U>(value: T | Promise<T>, then: (value: T) => U | Promise<U>):
 
 function promised(done: void | Promise<void>): Promise<void> {
   return done ?? Promise.resolve()
-}
-
-function check(outcome: RecordOutcome, write: TransactionWrite): void {
-  if (outcome === 'recorded') return
-  if (outcome === 'lost') throw claimLost('or the job is completed already: roll this transaction back')
-  const { name } = (write as TransactionWrite & { step: { name: string } }).step
-  throw new JobtableError(
-    'step_repeated',
-    `the checkpoint ${name} is recorded already, so this transaction must be rolled back: ask with job.recorded before you open it`,
-    { data: { name } },
-  )
 }
 
 function tooLate({ library }: Transaction): JobtableError {

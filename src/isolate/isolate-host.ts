@@ -58,14 +58,16 @@ async function run({ module, job: facts }: ToHost & { type: 'run' }): Promise<vo
   try {
     const handler = await load(module)
     const returned = await handler(mine)
-    mine.checkEnd()
+    await mine.handlerReturned()
     const plain = returned instanceof JobFile ? returned.toJSON() : returned
     mine.end({
       type: 'returned',
       result: plain === undefined ? null : encodeJson(plain, `the result of ${facts.type}`, 'result_invalid'),
     })
   } catch (error) {
-    mine.end({ type: 'threw', error: packFailure(error, mine.signal) })
+    const failure = packFailure(error, mine.signal)
+    await mine.handlerThrew()
+    mine.end({ type: 'threw', error: failure })
   }
 }
 

@@ -38,6 +38,7 @@ export class IsolatedJob implements JobContext<unknown> {
   readonly #steps = new Steps({
     job: this,
     classify,
+    warn: (message) => this.log.warn(message),
     log: {
       load: async () => (await this.#call((call) => ({ type: 'recall', call }))) as StepRow[],
       record: async (step) => void (await this.#call((call) => ({ type: 'record', call, step }))),
@@ -135,9 +136,13 @@ export class IsolatedJob implements JobContext<unknown> {
     return () => noTransaction('complete')
   }
 
-  /** When the handler has returned. */
-  checkEnd(): void {
-    this.#steps.checkEnd()
+  /** See `InFlight`. */
+  handlerReturned(): Promise<void> {
+    return this.#steps.handlerReturned()
+  }
+
+  handlerThrew(): Promise<void> {
+    return this.#steps.inFlight.handlerThrew()
   }
 
   #openStream(name: string, { maxLength: given }: StreamOptions = {}): JobStream {

@@ -1,5 +1,5 @@
 /** The steps of the model store: rows by job and name, in the order in which they began. */
-import type { NewStep, RecordOutcome, StepRow } from '../effects/record.js'
+import { BY_PERSON, type NewStep, type RecordOutcome, type StepRow } from '../effects/record.js'
 
 export class ModelSteps {
   readonly #jobs = new Map<string, Map<string, StepRow>>()
@@ -22,14 +22,20 @@ export class ModelSteps {
     return 'recorded'
   }
 
-  /** The row as it now is; undefined for one that is no started effect. */
+  /** The row as it now is; undefined for one that is neither a started effect nor a person's word. */
   resolve(jobId: string, step: Pick<NewStep, 'name' | 'state' | 'value'>, now: number): StepRow | undefined {
     const steps = this.#jobs.get(jobId)
     const before = steps?.get(step.name)
-    if (before?.kind !== 'effect' || before.state !== 'started') return undefined
-    const after = { ...before, ...step, endedAt: now }
+    if (before?.kind !== 'effect' || (before.state !== 'started' && before.attempt !== BY_PERSON)) return undefined
+    const after = { ...before, ...step, attempt: BY_PERSON, endedAt: now }
     steps!.set(step.name, after)
     return after
+  }
+
+  /** What is started or done of the effects of a job that failed or was canceled goes on with the job that takes its key over. */
+  inherit(heir: string, old: string): void {
+    const effects = this.of(old).filter(({ kind, state }) => kind === 'effect' && state !== 'refused')
+    if (effects.length > 0) this.#jobs.set(heir, new Map(effects.map((row) => [row.name, { ...row, jobId: heir }])))
   }
 
   forget(jobId: string): void {

@@ -121,6 +121,7 @@ class Model implements ModelStore {
       if (!this.#rules.mayTakeOver(holder.row, job.supersedes)) return { type: 'held', holder: holder.row, now }
       if (taken) return { type: 'id_taken' }
       jobs.set(holder.row.id, this.#rules.superseded(holder, job.id, now))
+      if (holder.row.status !== 'succeeded') this.#tables.steps.inherit(job.id, holder.row.id)
     }
     const stored = this.#rules.inserted(job, now)
     jobs.set(job.id, stored)
@@ -245,11 +246,11 @@ class Model implements ModelStore {
     const now = this.#clock.now()
     const { id: jobId } = failed
     const row = jobs.get(jobId)?.row
-    const asFound = row?.status === 'failed' && row.finishedAt === failed.finishedAt
+    const asFound = row !== undefined && this.#rules.mayRepair(row) && row.finishedAt === failed.finishedAt
     const resolved = asFound ? steps.resolve(jobId, step, now) : undefined
     if (resolved === undefined) return false
     const data = JSON.stringify({ effect: step.name, state: step.state, ...(by !== null && { by }) })
-    this.#note(jobId, { kind: 'resolved', attempt: resolved.attempt, message: `resolved ${step.name}`, data }, now)
+    this.#note(jobId, { kind: 'resolved', attempt: row!.attempts, message: `resolved ${step.name}`, data }, now)
     this.#changed()
     return true
   }

@@ -34,6 +34,7 @@ export class JobTransaction {
 
   #rows(sql: string, params: readonly QueryParameter[]): object[] | Promise<object[]> {
     this.#signal.throwIfAborted()
+    checkParameters(params)
     return this[OWN].query(sql, params)
   }
 
@@ -41,6 +42,24 @@ export class JobTransaction {
     if (this[OWN].database === database) return
     const name = database === 'sqlite' ? 'PostgreSQL' : 'SQLite'
     throw new JobtableError('config_invalid', `on ${name} a transaction of job.transaction has the method ${other}`)
+  }
+}
+
+/** What TypeScript refuses and JavaScript does not, and the libraries take each in its own way. */
+function checkParameters(params: unknown): void {
+  if (!Array.isArray(params)) throw new JobtableError('config_invalid', 'the parameters of a statement must be a list')
+  for (const [i, value] of params.entries()) {
+    if (value === null || typeof value === 'string' || typeof value === 'number') continue
+    const what =
+      value instanceof Date
+        ? 'a Date'
+        : value === undefined
+          ? 'undefined'
+          : `${typeof value === 'object' ? 'an' : 'a'} ${typeof value}`
+    throw new JobtableError(
+      'config_invalid',
+      `parameter ${i + 1} of the statement is ${what}, and must be a text, a number or null: pass a truth value as 1 or 0, or as 'true' or 'false' on PostgreSQL, a moment as its toISOString(), an object as its JSON.stringify()`,
+    )
   }
 }
 

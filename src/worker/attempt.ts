@@ -29,13 +29,13 @@ import { AttemptSteps, uncommitted } from './steps.js'
 import { AttemptStreams } from './streams.js'
 import {
   ABORT_MESSAGES,
-  checkClassification,
   checkStage,
   cleanText,
   codeForUser,
   lineOf,
   logOf,
   ownUserMessage,
+  ownVerdict,
   storableFacts,
 } from './words.js'
 
@@ -74,6 +74,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #abortedAt: number | undefined
   #ended = false
   #handlerReturned = false
+  /** The handler has thrown, and something that it began is waited for. */
+  #thrown: Outcome | undefined
   #progress = -1
   #logLines = 0
   #stages = 0
@@ -142,13 +144,14 @@ export class Attempt implements JobContext<unknown>, Reporter {
       // The last look before the effect: the process may have been stalled since the claim was made.
       if (!this.#env.lease.holds(this.row)) return this.#close({ type: 'handed_back' })
       const returned = await this.preparedType.handler!(this)
-      this.#stepsUsed?.checkEnd()
+      await this.#stepsUsed?.handlerReturned()
       if (!this.#stepsUsed?.completing) await this.streams?.finish()
       this.#handlerReturned = true
       const result = await this.preparedType.validateResult(returned)
       outcome = { type: 'succeeded', result: encodeResult(result, this.type, this.#folder) }
     } catch (error) {
-      outcome = this.#outcomeOf(error)
+      outcome = this.#thrown = this.#outcomeOf(error)
+      await this.#stepsUsed?.handlerThrew()
     }
     if (this.#ended) this.#warn('the handler ended after its job was taken from it; what it returned or threw is not recorded')
     else this.#end(this.#aborted?.reason === 'lease_lost' ? null : outcome)
@@ -178,7 +181,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   cutOff(): void {
     if (this.#ended) return
     this.#warn('the handler did not stop when its signal was aborted; it was cut off, and may go on unseen until it ends')
-    this.#end(this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
+    this.#end(this.#thrown ?? this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
   }
 
   /** Leaves the job to be found lost, which spends its attempt. */
@@ -249,7 +252,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
       ended: () => this.#ended,
       leaseLost: () => this.leaseLost(),
       holds: () => this.#env.lease.holds(this.row),
-      classify: (error) => this.#ownVerdict(error),
+      classify: (error) => ownVerdict(this.preparedType, error, this.#warn),
+      warn: this.#warn,
     })
     return this.#stepsUsed
   }
@@ -306,6 +310,10 @@ export class Attempt implements JobContext<unknown>, Reporter {
     if (reason === 'shutdown') return { type: 'handed_back' }
     if (isInstance(error, RetryAfter)) return { type: 'snoozed', delayMs: error.delayMs }
     const classification = reason === 'canceled' || reason === 'timeout' ? classify(this.#aborted) : this.#classify(error)
+    // Not by a lost claim: whoever has lost it writes nothing, whatever is decided here.
+    if (classification.code === 'lease_lost' && reason === undefined) {
+      Object.assign(classification, { kind: 'permanent', code: 'misconfigured', blame: 'developer' })
+    }
     const own = ownUserMessage(error)
     return {
       type: 'threw',
@@ -318,23 +326,13 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #classify(error: unknown): Classification {
     // Its effect is done: whatever is wrong with what it returned, another run would repeat the effect.
     if (this.#handlerReturned) return { kind: 'permanent', code: 'result_invalid', blame: 'developer' }
-    const own = this.#ownVerdict(error)
+    const own = ownVerdict(this.preparedType, error, this.#warn)
     if (own) return own
     // Before the handler runs, only jobtable itself throws: what it says is about the data, not the weather.
     if (isInstance(error, JobtableError) && error.code === 'payload_invalid') {
       return { kind: 'permanent', code: error.code, blame: 'developer' }
     }
     return classify(error, this.#controller ? { signal: this.#controller.signal } : {})
-  }
-
-  #ownVerdict(error: unknown): Classification | undefined {
-    try {
-      const answer = this.preparedType.classify?.(error)
-      return answer && checkClassification(answer)
-    } catch (cause) {
-      this.#warn("the type's own classify threw; the built-in classifier answers instead", { err: cause })
-      return undefined
-    }
   }
 
   #logLine(level: keyof JobLog, ...args: [string, object?]): void {
@@ -387,7 +385,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
     })
   }
 
-  #warn(message: string, facts: object = {}): void {
+  readonly #warn = (message: string, facts: object = {}): void => {
     this.#env.logger.warn({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
   }
 }

@@ -77,7 +77,7 @@ export interface JobContext<Payload, Stage extends string = string> {
    * statement, for it locks the job.
    */
   checkpoint(tx: ProductTransaction, name: string, value?: unknown): Promise<void>
-  /** The value of a checkpoint that was committed, by this or an earlier attempt; undefined where there is none. */
+  /** The value of a checkpoint, transaction, step or effect that is done, by this or an earlier attempt; undefined where it is not. */
   recorded(name: string): Promise<{ value: unknown } | undefined>
   /**
    * Ends the job as succeeded, with this result, in the product's own transaction, which commits both or neither: exactly once. What

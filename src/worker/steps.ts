@@ -27,6 +27,7 @@ export interface AttemptStepsEnv {
   holds(): boolean
   /** The type's own word on an error, where it has one. */
   classify(error: unknown): Classification | undefined
+  warn(message: string): void
 }
 
 type Verbs = Pick<JobContext<unknown>, 'step' | 'effect' | 'recorded' | 'transaction' | 'checkpoint' | 'complete'>
@@ -47,7 +48,7 @@ export class AttemptSteps implements Verbs {
       leaseLost: env.leaseLost,
       holds: env.holds,
     })
-    this.#steps = new Steps({ job, log: this.log, classify: (error) => env.classify(error) ?? classify(error) })
+    this.#steps = new Steps({ job, log: this.log, classify: (error) => env.classify(error) ?? classify(error), warn: env.warn })
     this.#transactions = new Transactions({
       store,
       row,
@@ -74,13 +75,17 @@ export class AttemptSteps implements Verbs {
   readonly complete: Verbs['complete'] = (tx, result) => this.#transactions.complete(tx, result)
 
   readonly transaction: Verbs['transaction'] = <Value>(
-    ...given: [name: string, fn: (tx: JobTransaction) => Value] | [fn: (tx: JobTransaction) => Value]
+    ...[first, fn]: [name: string, fn: (tx: JobTransaction) => Value] | [fn: (tx: JobTransaction) => Value]
   ) =>
-    given.length === 1 ? this.#transactions.completingTransaction(given[0]) : this.#transactions.transaction(given[0], given[1])
+    typeof first === 'function' ? this.#transactions.completingTransaction(first) : this.#transactions.transaction(first, fn!)
 
-  /** When the handler has returned: throws where it has left an effect behind. */
-  checkEnd(): void {
-    this.#steps.checkEnd()
+  /** See `InFlight`. */
+  handlerReturned(): Promise<void> {
+    return this.#steps.handlerReturned()
+  }
+
+  handlerThrew(): Promise<void> {
+    return this.#steps.inFlight.handlerThrew()
   }
 
   /** Whether a transaction was asked to complete the job. */

@@ -2,6 +2,7 @@
 import { inspect } from 'node:util'
 import { describeError } from '../classify/describe.js'
 import { isInstance, read } from '../classify/read.js'
+import type { PreparedType } from '../job-type.js'
 import { JobtableError, type AbortCause, type Blame, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
 import type { JobLog } from './context.js'
@@ -74,4 +75,19 @@ export function storableFacts(facts: object): object {
 /** Text that both databases store: no half surrogates, no U+0000. */
 export function cleanText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD')
+}
+
+/** What the type's own `classify` says of an error, where it has one that says something. */
+export function ownVerdict(
+  type: PreparedType,
+  error: unknown,
+  warn: (message: string, facts: object) => void,
+): Classification | undefined {
+  try {
+    const answer = type.classify?.(error)
+    return answer && checkClassification(answer)
+  } catch (cause) {
+    warn("the type's own classify threw; the built-in classifier answers instead", { err: cause })
+    return undefined
+  }
 }

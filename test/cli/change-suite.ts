@@ -155,6 +155,8 @@ export function describeChanges(open: () => Promise<Place>): void {
       await held()
       const first = await cli(['resolve', 'a', 'charge', '--done', '{"receipt":1}', ...db])
       expect([first.code, first.stdout]).toEqual([0, 'a stays failed; in doubt: mail\n'])
+      const second = await cli(['resolve', 'a', 'charge', '--done', '{"receipt":2}', ...db])
+      expect([second.code, second.stdout]).toEqual([0, 'a stays failed; in doubt: mail\n'])
       expect(await cliJson(['resolve', 'a', 'mail', '--not-done', ...db])).toEqual({
         ...{ id: 'a', effect: 'mail', as: 'not_done', inDoubt: [], pending: true },
       })
@@ -170,26 +172,44 @@ export function describeChanges(open: () => Promise<Place>): void {
         kind: 'effect',
         state: 'done',
         request: { amount: 5 },
-        value: { receipt: 1 },
+        value: { receipt: 2 },
       })
-      expect(timeline).toMatchObject([{}, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'repaired' }])
+      expect(timeline).toMatchObject([{}, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'resolved' }, { kind: 'repaired' }])
       expect((await cli(['show', 'a', ...db])).stdout).toMatch(
-        /\nsteps\nSTEP .*\ncharge +effect +done .*jobtable-k +\{"receipt":1\}\n/,
+        /\nsteps\nSTEP .*\ncharge +effect +done +person .*jobtable-k +\{"receipt":2\}\n/,
       )
+    })
+
+    test('a held job is found, explained and warned of, and no retry is advised', async () => {
+      await held()
+      const message = 'the outcome of the effect charge is unknown, and the job is held: look'
+      const errors = JSON.stringify([{ attempt: 1, at: 1_000, kind: 'permanent', code: 'effect_unknown', message }])
+      await sql(`UPDATE jobs SET last_error = '${message}', errors = '${errors}' WHERE id = 'a'`)
+      await withJobs(['b', 'failed', { error: 'HTTP 429' }])
+      expect(await cliJson(['list', '--held', ...db])).toMatchObject([{ id: 'a' }])
+      expect((await cli(['list', '--held', '--error', 'x', ...db])).code).toBe(2)
+      expect((await cli(['why', 'a', ...db])).stdout).toMatch(/is held: .*"resolve" makes it pending again/)
+      expect((await cli(['show', 'a', ...db])).stdout).toContain('charge may have happened, with the request {"amount":5}\n')
+      const doctor = (await cli(['doctor', ...db])).stdout
+      expect(doctor).toMatch(/1 job of type \S+ is held, .*jobtable list --held.*jobtable resolve/)
+      expect(doctor).toMatch(/jobtable retry --type \S+`, which leaves those that are held in doubt/)
+      const { code, stderr } = await cli(['retry', 'a', 'b', ...db])
+      expect([code, stderr]).toEqual([0, expect.stringMatching(/still in doubt of "a": .*jobtable resolve/)])
     })
 
     test('names what is in doubt where it is given something else, and changes nothing', async () => {
       await held()
       for (const [args, message] of [
         [['a', 'made', '--not-done'], /made is a step that is done; in doubt are: charge, mail/],
-        [['s', 'charge', '--done'], /s is succeeded/],
-        [['x', 'charge', '--done'], /no job/],
+        [['s', 'charge', '--done', 'null'], /s is succeeded/],
+        [['x', 'charge', '--done', 'null'], /no job/],
       ] as const) {
         const { code, stderr } = await cli(['resolve', ...args, ...db])
         expect([code, stderr]).toEqual([1, expect.stringMatching(message)])
       }
       for (const args of [
         ['a', 'charge'],
+        ['a', 'charge', '--done'],
         ['a', 'charge', '--done', '1', '--not-done'],
         ['a', 'charge', '--done', 'no json'],
       ])

@@ -79,6 +79,16 @@ describe('why a job is not running', () => {
     ['worker gone', { status: 'running', lockedBy: 'w9', lockedAt: now }, undefined, 'its worker w9 is gone'],
     ['succeeded', { status: 'succeeded', finishedAt: now }, undefined, 'It succeeded at 2030-01-01T12:00:00.000Z'],
     ['canceled', { status: 'canceled', finishedAt: now }, undefined, 'It was canceled at'],
+    [
+      'held',
+      {
+        status: 'failed',
+        lastError: 'unknown',
+        history: [{ attempt: 1, at: 0, kind: 'permanent', code: 'effect_unknown', message: '' }],
+      },
+      undefined,
+      '"resolve" makes it pending again',
+    ],
     ['superseded', { status: 'failed', supersededBy: 'j2' }, undefined, 'the newer job j2 has taken its place'],
     ['a date beyond dates', { runAfter: 9e15 }, undefined, 'it may run at (unknown)'],
   ])('%s', (_, over, workers, sentence) => {

@@ -59,6 +59,79 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     expect(await queue.steps(first.id)).toMatchObject([{ state: 'refused' }])
   })
 
+  it.each(['failed', 'canceled'] as const)(
+    'what is in doubt of a %s job stays so for the job that takes its place',
+    async (status) => {
+      const { queue, provider, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
+      const first = await enqueue()
+      await drain()
+      if (status === 'canceled') {
+        await first.retry()
+        await first.cancel()
+      }
+      const second = await enqueue()
+      await drain()
+      expect(second.id).not.toBe(first.id)
+      expect(await second.refresh()).toMatchObject({ status: 'failed', held: true })
+      expect(provider.calls).toHaveLength(1)
+      await expect(queue.resolve(first.id, { effect: 'charge', as: 'not_done' })).rejects.toMatchObject({
+        code: 'key_superseded',
+        message: expect.stringContaining(second.id) as string,
+      })
+      await queue.resolve(second.id, { effect: 'charge', as: 'done', result: { receipt: 9 } })
+      await drain()
+      expect(await second.result()).toEqual({ receipt: 9 })
+    },
+  )
+
+  it('a job that takes the place of a failed one is answered by what is done, asks for what is in doubt, and sends one request', async () => {
+    const seen: unknown[] = []
+    const provider = new Provider()
+    let built = 0
+    const { queue, enqueue, drain } = defineJob(
+      await place(),
+      async ({ effect }) => {
+        const call = (body: unknown, { key }: { key: string }): unknown => provider.call(body, key)
+        const first = await effect('first', { request: { n: 1 }, run: call as () => number, onUnknown: 'same_key' })
+        const second = await effect('second', {
+          request: () => ({ built: ++built }),
+          run: (body, { key }) => {
+            provider.call(body, key)
+            throw brokenOff()
+          },
+          onUnknown: 'reconcile',
+          reconcile: (body, { key }) => (seen.push([body, key]), { done: 'found' as never }),
+        })
+        return { first, second }
+      },
+      { type: { retry: { maxAttempts: 1 } } },
+    )
+    await enqueue()
+    await drain()
+    const job = await enqueue()
+    await drain()
+    expect(await job.result()).toEqual({ first: { receipt: 1 }, second: 'found' })
+    expect(provider.calls).toHaveLength(2)
+    expect(seen).toEqual([[{ built: 1 }, provider.calls[1]!.key]])
+    expect((await queue.steps(job.id)).map(({ name, state }) => [name, state])).toEqual([
+      ['first', 'done'],
+      ['second', 'done'],
+    ])
+  })
+
+  it('a canceled job whose effect is resolved stays canceled, until it is retried', async () => {
+    const { queue, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
+    const job = await enqueue()
+    await drain()
+    await job.retry()
+    await job.cancel()
+    const resolved = await queue.resolve(job.id, { effect: 'charge', as: 'done', result: { receipt: 9 } })
+    expect(resolved.status).toBe('canceled')
+    await job.retry()
+    await drain()
+    expect(await job.result()).toEqual({ receipt: 9 })
+  })
+
   it('the request is frozen before the call, and a function of it is called once', async () => {
     const provider = new Provider()
     let built = 0
@@ -81,6 +154,30 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     expect(seen).toEqual(['{"number":1}', '{"number":1}', '{"number":1}'])
     expect(provider.calls.map(({ body }) => body)).toEqual([{ number: 1 }, { number: 1 }, { number: 1 }])
     expect(provider.keys).toHaveLength(1)
+  })
+
+  it('what a handler does to the body changes neither the record nor the next call', async () => {
+    const provider = new Provider()
+    const { queue, enqueue, drain } = defineJob(await place(), ({ effect }) => {
+      const call = (body: { n: number }, { key }: { key: string }): void => {
+        provider.call({ ...body }, key)
+        body.n = 9
+      }
+      return effect('charge', {
+        request: { n: 1 },
+        run: (body, options) => {
+          call(body, options)
+          if (provider.calls.length === 1) throw brokenOff()
+        },
+        onUnknown: 'reconcile',
+        reconcile: (body, options) => (call(body, options), 'not_done'),
+      })
+    })
+    const job = await enqueue()
+    await drain()
+    expect((await job.refresh()).status).toBe('succeeded')
+    expect(provider.calls.map(({ body }) => body)).toEqual([{ n: 1 }, { n: 1 }, { n: 1 }])
+    expect(await queue.steps(job.id)).toMatchObject([{ request: '{"n":1}' }])
   })
 
   it('a refusal frees it to begin anew, with another request too', async () => {
@@ -200,6 +297,57 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
       { kind: 'resolved', message: expect.stringContaining('by ada') as string, data: expect.stringContaining('"by"') as string },
       { kind: 'repaired', message: expect.stringContaining('by ada') as string },
     ])
+  })
+
+  it('a resolution that says nothing for certain is refused, and says what to pass', async () => {
+    const { queue, enqueue, drain } = await charging({ onUnknown: 'hold' }, [throws(brokenOff())])
+    const job = await enqueue()
+    await drain()
+    const reconcile = (): 'unknown' => 'unknown'
+    for (const wrong of [
+      undefined,
+      null,
+      {},
+      { effect: 'charge' },
+      { effect: 'charge', as: undefined },
+      { effect: 'charge', as: 'maybe' },
+      { effect: 'charge', as: 'done' },
+      { effect: 'charge', as: 'done', result: 1, reconcile },
+      { effect: 'charge', reconcile: 'unknown' },
+    ]) {
+      await expect(queue.resolve(job.id, wrong as never), JSON.stringify(wrong)).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringContaining("{ effect, as: 'not_done' }") as string,
+      })
+    }
+    expect(await queue.steps(job.id)).toMatchObject([{ state: 'started' }])
+    await queue.resolve(job.id, { effect: 'charge', as: 'done', result: undefined })
+    expect(await queue.steps(job.id)).toMatchObject([{ state: 'done', value: null }])
+  })
+
+  it('a resolution that was wrong can be corrected when the handler has failed of it', async () => {
+    const provider = new Provider()
+    const { queue, enqueue, drain } = defineJob(await place(), async ({ effect }) => {
+      const receipt = await effect('charge', {
+        request,
+        run: (body, { key }): { id: string } => {
+          provider.call(body, key)
+          throw brokenOff()
+        },
+        onUnknown: 'hold',
+      })
+      if (!receipt) throw new PermanentError('there is no receipt')
+      return receipt.id
+    })
+    const job = await enqueue()
+    await drain()
+    await queue.resolve(job.id, { effect: 'charge', as: 'done', result: null })
+    await drain()
+    expect((await job.refresh()).status).toBe('failed')
+    await queue.resolve(job.id, { effect: 'charge', as: 'done', result: { id: 'ch_1' }, by: 'ada' })
+    await drain()
+    expect(await job.result()).toBe('ch_1')
+    expect(provider.calls).toHaveLength(1)
   })
 
   it('what is not in doubt cannot be resolved, and is named', async () => {

@@ -107,8 +107,25 @@ it('job.transaction says when the error of a statement was swallowed, for nothin
   )
   const { job } = await type.enqueue(null)
   await queue.drain()
-  expect((await job.refresh()).status).toBe('failed')
+  expect(await job.refresh()).toMatchObject({
+    status: 'failed',
+    lastError: expect.stringMatching(/was swallowed.*syntax error at or near "no"/) as string,
+  })
   expect([await count(), await queue.steps(job.id)]).toEqual([0, []])
+})
+
+it('an error that was taken back to a savepoint spoils nothing', async () => {
+  const type = define(queue, ({ transaction }) =>
+    transaction('rows', async (tx) => {
+      await tx.query('INSERT INTO rows (n) VALUES (1)')
+      await tx.query('SAVEPOINT before')
+      await tx.query('no statement').catch(() => tx.query('ROLLBACK TO before'))
+    }),
+  )
+  const { job } = await type.enqueue(null)
+  await queue.drain()
+  expect((await job.refresh()).status).toBe('succeeded')
+  expect(await count()).toBe(1)
 })
 
 it('job.transaction takes half of the pool, and the others wait', async () => {

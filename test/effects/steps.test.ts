@@ -50,6 +50,38 @@ describe.each(DATABASES)('job.step on $name', ({ place }) => {
     expect(runs).toEqual([1, 2, 3])
   })
 
+  it('what is done is told by job.recorded, whatever its kind, and may be asked for afterwards', async () => {
+    const told: unknown[] = []
+    const { enqueue, drain } = defineJob(await place(), async ({ step, effect, recorded }) => {
+      const look = async (): Promise<void> => void told.push(await recorded('made'), await recorded('sent'))
+      await look()
+      await step('made', () => 1)
+      await effect('sent', { request: 1, onUnknown: 'hold', run: async () => (await look(), null) })
+      await look()
+    })
+    const job = await enqueue()
+    await drain()
+    expect((await job.refresh()).status).toBe('succeeded')
+    expect(told).toEqual([undefined, undefined, { value: 1 }, undefined, { value: 1 }, { value: null }])
+  })
+
+  it.each<[string, (job: JobContext<Record<string, unknown>>) => unknown, RegExp]>([
+    ['a step without a function', ({ step }) => step('a', undefined as never), /job\.step\("a", fn\) needs a function/],
+    ['a transaction without a function', ({ transaction }) => transaction('x', undefined as never), /"x", fn\) needs a function/],
+    ['a transaction without anything', ({ transaction }) => transaction(undefined as never), /needs a function/],
+    ['an effect without options', ({ effect }) => effect('e', undefined as never), /pass \{ request, run, onUnknown \}/],
+    ['an effect without a request', ({ effect }) => effect('e', { onUnknown: 'hold', run: () => 1 } as never), /request must be/],
+  ])('%s fails the job for good, and says what to pass', async (_, run, message) => {
+    const { enqueue, drain } = defineJob(await place(), run)
+    const job = await enqueue()
+    await drain()
+    expect(await job.refresh()).toMatchObject({
+      status: 'failed',
+      attempts: 1,
+      lastError: expect.stringMatching(message) as string,
+    })
+  })
+
   it('one name twice in one attempt fails the job, with what to do', async () => {
     const { enqueue, drain } = defineJob(await place(), async ({ step }) => {
       await step('same', () => 1)
@@ -74,15 +106,19 @@ describe.each(DATABASES)('job.step on $name', ({ place }) => {
   it('a step of a stale holder is not recorded, and its handler is told that the claim is lost', async () => {
     const here = await place()
     const told: unknown[] = []
+    let end!: () => void
+    const ended = new Promise<void>((resolve) => (end = resolve))
     const { queue, enqueue, drain } = defineJob(here, async ({ step, id, attempt, signal }) => {
       if (attempt > 1) return 'by the next one'
       await here.sql(`UPDATE jobs SET claim_token = 'another' WHERE id = ?`, id)
       told.push(await step('late', () => 1).catch((error: unknown) => error), signal.reason)
       await here.sql(`UPDATE jobs SET claim_token = NULL, locked_by = NULL, status = 'retrying' WHERE id = ?`, id)
+      end()
       return 'unheard'
     })
     const job = await enqueue()
     await drain()
+    await ended // The worker does not wait for a handler whose claim it has lost.
     await drain()
     expect(told).toMatchObject([{ code: 'lease_lost' }, { reason: 'lease_lost' }])
     expect(await queue.steps(job.id)).toEqual([])

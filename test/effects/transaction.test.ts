@@ -106,6 +106,28 @@ describe.each(DATABASES)('job.transaction on $name', ({ name, place: makePlace }
     expect(await rows()).toEqual([])
   })
 
+  it.each<[string, unknown]>([
+    ['true', true],
+    ['a Date', new Date(0)],
+    ['an object', {}],
+    ['undefined', undefined],
+  ])('a parameter that is %s fails the job for good, and says what to pass', async (_, value) => {
+    const { here, table, rows } = await place()
+    const { enqueue, drain } = defineJob(here, ({ transaction }) =>
+      transaction('wrong', (tx) => then(write(tx, table, value as number), () => null)),
+    )
+    const job = await enqueue()
+    await drain()
+    expect(await job.refresh()).toMatchObject({
+      ...{
+        status: 'failed',
+        attempts: 1,
+        lastError: expect.stringMatching(/parameter 1 .*must be a text, a number or null/) as string,
+      },
+    })
+    expect(await rows()).toEqual([])
+  })
+
   it('the methods of the other database say which one to take', async () => {
     const { here } = await place()
     const { enqueue, drain } = defineJob(here, ({ transaction }) =>

@@ -108,6 +108,19 @@ export function completion<Tx extends ProductTransaction>({ product, transaction
     expect(job).toMatchObject({ status: 'failed', lastError: expect.stringContaining('had not been committed') as string })
   })
 
+  it('a second completion is refused, and the job fails with its transaction', async () => {
+    const doc = newDoc()
+    const { job } = await enqueueAndDrain(({ complete }) =>
+      transaction(async (tx) => {
+        await enqueue(doc, tx)
+        await complete(tx, 1)
+        await complete(tx, 2)
+      }),
+    )
+    expect(job).toMatchObject({ status: 'failed', lastError: expect.stringContaining('not completed twice') as string })
+    expect(await rowsOf(doc)).toBe(0)
+  })
+
   it('a checkpoint is there exactly when the rows are, and later attempts find it', async () => {
     const doc = newDoc()
     const found: unknown[] = []

@@ -19,7 +19,8 @@ export function defineReport(queue: Queue) {
   return queue.define('report', {
     payload,
     idempotency: { key: ['doc'], onDuplicate: 'return_previous_result' },
-    run: ({ payload: { doc, fail } }) => {
+    run: async ({ payload: { doc, fail }, effect }) => {
+      if (fail) await effect('print', { request: { doc }, run: () => 'printed', onUnknown: 'hold' })
       if (fail) throw new PermanentError('no such document')
       return `report of ${doc}`
     },

@@ -113,6 +113,7 @@ export function describeTransactions<Tx extends ProductTransaction>({ open, on }
     expect(duplicate).toBe(false)
     expect((await failed.refresh()).supersededBy).toBe(job.id)
     expect(await idsOf(doc)).toEqual([job.id, failed.id])
+    expect(await product.queue.steps(job.id)).toMatchObject([{ name: 'print', state: 'done', value: '"printed"' }])
   })
 
   it('an id that is taken is refused, and the transaction goes on', async () => {

@@ -270,7 +270,7 @@ export class Database {
     try {
       const answer = await work()
       const { command } = await answered(client.query('COMMIT'), this.#answerMs)
-      if (command === 'ROLLBACK') throw swallowed()
+      if (command === 'ROLLBACK') throw new RolledBack()
       return answer
     } catch (error) {
       if (!isBroken(error)) await answered(client.query('ROLLBACK'), this.#answerMs).catch(() => this.#spoilt.add(client))
@@ -317,11 +317,10 @@ export async function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
 }
 
 /** The database commits nothing after a statement that failed, and says so only in the answer to COMMIT. */
-function swallowed(): JobtableError {
-  return new JobtableError(
-    'transaction_uncommitted',
-    'a statement of the transaction failed, and its function returned all the same: nothing was committed; let the error through',
-  )
+export class RolledBack extends Error {
+  constructor() {
+    super('COMMIT was answered by ROLLBACK')
+  }
 }
 
 /** Closes the socket at once: a polite farewell would wait for a peer that may be gone. */

@@ -11,6 +11,7 @@ import type { Work } from '../../transactions/transaction.js'
 import { newRow } from '../new-row.js'
 import type { Text } from './dialect.js'
 import { columnsOf, moment, toRow } from './row.js'
+import { inheritEffects } from './steps.js'
 
 /** How often the holder of a key may be gone by the time one looks at it. */
 const MOST_ROUNDS = 20
@@ -104,7 +105,8 @@ function mustGoSingly(jobs: readonly NewJob[]): boolean {
 function* insertAlone(text: Text, statement: string, job: NewJob): Work<InsertOutcome> {
   const released = job.supersedes !== null && (yield* release(text, job, job.supersedes))
   const [outcome] = yield* insertTogether(text, statement, [job])
-  if (released && outcome!.type !== 'inserted') yield { sql: text(TAKE_BACK), params: [job.supersedes!.id, job.id] }
+  if (released && outcome!.type === 'inserted') yield* inheritEffects(text, job.id, job.supersedes!.id)
+  else if (released) yield { sql: text(TAKE_BACK), params: [job.supersedes!.id, job.id] }
   return outcome!
 }
 

@@ -148,7 +148,7 @@ COMMENT ON TABLE {steps} IS 'What is remembered of a job''s steps, effects and c
 COMMENT ON COLUMN {steps}.name IS 'Unique within the job: what the handler calls it.';
 COMMENT ON COLUMN {steps}.kind IS 'step, effect, checkpoint';
 COMMENT ON COLUMN {steps}.state IS 'started: an effect that may or may not have happened. done: it has. refused: it certainly has not, and may begin anew.';
-COMMENT ON COLUMN {steps}.attempt IS 'The attempt that wrote it last, from 1.';
+COMMENT ON COLUMN {steps}.attempt IS 'The attempt that wrote it last, from 1; 0 where a person had the last word.';
 COMMENT ON COLUMN {steps}.request IS 'The request of an effect, frozen before the call.';
 COMMENT ON COLUMN {steps}.provider_key IS 'What the provider of an effect knows it by, in every attempt.';
 COMMENT ON COLUMN {steps}.value IS 'What it gave.';

@@ -3,7 +3,16 @@
  * transaction of the write is over. A name that is done, or of another kind, is left as it is. Rows are found by primary key.
  */
 import { JobtableError } from '../../errors.js'
-import type { FailedJob, NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import {
+  BY_PERSON,
+  type FailedJob,
+  type NewStep,
+  type RecordOutcome,
+  type StepKind,
+  type StepRow,
+  type StepState,
+  type TransactionWrite,
+} from '../../effects/record.js'
 import type { Fence } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
 import { resolution } from '../resolution.js'
@@ -93,19 +102,35 @@ export function* spoil(reason: RecordOutcome): Work<void> {
   }
 }
 
+/** Both by primary key, in the order in which they began. */
+const INHERIT = `
+INSERT INTO {steps} (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
+SELECT $1::text, steps.name, steps.kind, steps.state, steps.attempt, steps.request, steps.provider_key, steps.value,
+  steps.started_at, steps.ended_at
+FROM {steps} AS steps
+WHERE steps.job_id = $2::text AND steps.kind = 'effect' AND steps.state <> 'refused'
+  AND EXISTS (SELECT 1 FROM {jobs} AS jobs WHERE jobs.id = $2::text AND jobs.status IN ('failed', 'canceled'))
+ORDER BY steps.seq`
+
+/** See `NewJob.supersedes`. The old job's row is locked by its release. */
+export function* inheritEffects(text: Text, heir: string, old: string): Work<void> {
+  yield { sql: text(INHERIT), params: [heir, old] }
+}
+
 const RESOLVE = `
-WITH failed AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs
-  WHERE jobs.id = $1 AND CASE WHEN jobs.status = 'failed' THEN true END
+WITH over AS MATERIALIZED (
+  SELECT jobs.id, jobs.attempts FROM {jobs} AS jobs
+  WHERE jobs.id = $1 AND CASE WHEN jobs.status IN ('failed', 'canceled') AND jobs.superseded_by IS NULL THEN true END
     AND round(date_part('epoch', jobs.finished_at) * 1000) IS NOT DISTINCT FROM $7::float8
   FOR UPDATE OF jobs
 ), resolved AS (
-  UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}
-  FROM failed WHERE steps.job_id = failed.id AND steps.name = $2 AND steps.kind = 'effect' AND steps.state = 'started'
-  RETURNING steps.attempt
+  UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}, attempt = ${BY_PERSON}
+  FROM over WHERE steps.job_id = over.id AND steps.name = $2 AND steps.kind = 'effect'
+    AND (steps.state = 'started' OR steps.attempt = ${BY_PERSON})
+  RETURNING over.attempts
 )
 INSERT INTO {events} (job_id, at, kind, attempt, message, data)
-SELECT $1, {now}, 'resolved', resolved.attempt, $5, $6::text::jsonb FROM resolved
+SELECT $1, {now}, 'resolved', resolved.attempts, $5, $6::text::jsonb FROM resolved
 RETURNING job_id`
 
 export function* resolveStep(

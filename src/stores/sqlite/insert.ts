@@ -6,6 +6,7 @@ import type { InsertOutcome, JobRow, NewJob } from '../../store.js'
 import { moment } from './database.js'
 import type { Values } from '../../transactions/transaction.js'
 import { newRow } from '../new-row.js'
+import { inheritEffects } from './steps.js'
 import { COLUMNS, toRow } from './row.js'
 import type { SqliteWork, Step } from './work.js'
 
@@ -15,6 +16,7 @@ export function* insertAll(now: number, jobs: readonly NewJob[]): SqliteWork<Ins
     if (job.supersedes !== null) yield releaseKey(job, job.supersedes, now)
     const row = newRow(job, now, moment('at' in job.runAfter ? job.runAfter.at : now + job.runAfter.delayMs))
     const inserted = yield insertRow(row)
+    if (inserted.length > 0 && job.supersedes !== null) yield inheritEffects(job.id, job.supersedes.id)
     outcomes.push(
       inserted.length > 0
         ? { type: 'inserted', row }

@@ -116,7 +116,7 @@ CREATE TABLE job_steps (
   kind TEXT NOT NULL CHECK (kind = 'step' OR kind = 'effect' OR kind = 'checkpoint'),
   -- started: an effect that may or may not have happened. done: it has. refused: it certainly has not, and may begin anew.
   state TEXT NOT NULL CHECK (state = 'started' OR state = 'done' OR state = 'refused'),
-  -- The attempt that wrote it last, from 1.
+  -- The attempt that wrote it last, from 1; 0 where a person had the last word.
   attempt INTEGER NOT NULL,
   -- The request of an effect, as JSON, frozen before the call.
   request TEXT CHECK (request IS NULL OR json_valid(request)),

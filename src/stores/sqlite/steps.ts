@@ -2,13 +2,22 @@
  * What is remembered of steps, effects and checkpoints. Every statement finds its row by primary key. A name that is done, or of
  * another kind, is left as it is.
  */
-import type { FailedJob, NewStep, RecordOutcome, StepKind, StepRow, StepState, TransactionWrite } from '../../effects/record.js'
+import {
+  BY_PERSON,
+  type FailedJob,
+  type NewStep,
+  type RecordOutcome,
+  type StepKind,
+  type StepRow,
+  type StepState,
+  type TransactionWrite,
+} from '../../effects/record.js'
 import type { Fence } from '../../store.js'
 import { resolution } from '../resolution.js'
 import type { Sql } from './database.js'
 import { addEvent, settleIn } from './settle.js'
 import { append } from './streams.js'
-import type { SqliteWork } from './work.js'
+import type { SqliteWork, Step } from './work.js'
 
 export function stepsOf(sql: Sql, jobId: string): StepRow[] {
   const rows = sql.all(
@@ -63,6 +72,20 @@ export function* recordIn(now: number, write: TransactionWrite): SqliteWork<Reco
   return (yield* settleIn(now, settlement)) ? 'recorded' : 'lost'
 }
 
+/** See `NewJob.supersedes`. */
+export function inheritEffects(heir: string, old: string): Step {
+  // Both by primary key.
+  return {
+    writes: true,
+    sql: `INSERT INTO job_steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
+     SELECT ?1, name, kind, state, attempt, request, provider_key, value, started_at, ended_at FROM job_steps
+     WHERE job_id = ?2 AND kind = 'effect' AND state <> 'refused'
+       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND superseded_by = ?1 AND status IN ('failed', 'canceled'))
+     ORDER BY rowid`,
+    params: [heir, old],
+  }
+}
+
 export function resolveStep(
   sql: Sql,
   { id, finishedAt }: FailedJob,
@@ -70,10 +93,11 @@ export function resolveStep(
   by: string | null,
 ): boolean {
   const [resolved] = sql.all(
-    `UPDATE job_steps SET state = ?3, value = ?4, ended_at = ?5
-     WHERE job_id = ?1 AND name = ?2 AND kind = 'effect' AND state = 'started'
-       AND EXISTS (SELECT 1 FROM jobs WHERE id = ?1 AND status = 'failed' AND finished_at IS ?6)
-     RETURNING attempt`,
+    `UPDATE job_steps SET state = ?3, value = ?4, ended_at = ?5, attempt = ${BY_PERSON}
+     WHERE job_id = ?1 AND name = ?2 AND kind = 'effect' AND (state = 'started' OR attempt = ${BY_PERSON})
+       AND EXISTS (SELECT 1 FROM jobs
+         WHERE id = ?1 AND status IN ('failed', 'canceled') AND superseded_by IS NULL AND finished_at IS ?6)
+     RETURNING (SELECT attempts FROM jobs WHERE id = ?1) AS attempts`,
     id,
     name,
     state,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import type { FailedJob, NewStep, StepRow } from '../../effects/record.js'
+import { BY_PERSON, type FailedJob, type NewStep, type StepRow } from '../../effects/record.js'
 import type { JobRow } from '../../store.js'
-import { failed, fence, retrying, succeeded, type Bench } from './bench.js'
+import { canceled, failed, fence, retrying, succeeded, type Bench } from './bench.js'
 import { test, type TestGroup } from './suite.js'
 
 function step(parts: Partial<NewStep> = {}): NewStep {
@@ -120,21 +120,62 @@ export const stepTests: TestGroup = {
       assert.equal((await bench.store.steps(other.id)).length, 1)
     }),
 
+    test('a job that takes the place of a failed or canceled one inherits its effects that are started or done, and nothing else', async (bench) => {
+      for (const settlement of [failed(), canceled()]) {
+        const key = settlement.status
+        const row = await bench.running({ idempotencyKey: key })
+        await recorded(bench, row, effect({ name: 'z' }), step(), effect({ name: 'a' }), effect({ name: 'no' }))
+        await recorded(
+          bench,
+          row,
+          effect({ name: 'a', state: 'done', value: '[1.50]' }),
+          effect({ name: 'no', state: 'refused' }),
+        )
+        await recorded(bench, row, step({ name: 'rows', kind: 'checkpoint' }))
+        await bench.settle(row, settlement)
+        const before = await bench.store.steps(row.id)
+        bench.clock.advance(1_000)
+        const heir = await bench.insertOne({ idempotencyKey: key, supersedes: { id: row.id, status: key } })
+        assert.deepEqual(
+          await bench.store.steps(heir.id),
+          before.filter(({ name }) => name === 'z' || name === 'a').map((each) => ({ ...each, jobId: heir.id })),
+        )
+        assert.deepEqual(await bench.store.steps(row.id), before)
+        // And on to the next one.
+        await bench.store.cancel([heir.id], null)
+        const next = await bench.insertOne({ idempotencyKey: key, supersedes: { id: heir.id, status: 'canceled' } })
+        assert.equal((await bench.store.steps(next.id)).length, 2)
+      }
+    }),
+
+    test('a job that takes the place of a succeeded one inherits nothing, nor does one that comes too late', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect({ state: 'done', value: '1' }))
+      await bench.settle(row, succeeded)
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'succeeded' } })
+      const failing = await bench.running({ idempotencyKey: 'other' })
+      await recorded(bench, failing, effect())
+      await bench.settle(failing, failed())
+      const late = bench.job({ idempotencyKey: 'other', supersedes: { id: failing.id, status: 'canceled' } })
+      assert.equal((await bench.store.insert([late]))[0]!.type, 'held')
+      assert.deepEqual([await bench.store.steps(heir.id), await bench.store.steps(late.id)], [[], []])
+    }),
+
     test('a person resolves an effect of a failed job, and the timeline says who', async (bench) => {
       const row = await held(bench)
       bench.clock.advance(1_000)
       assert.equal(await bench.store.resolveStep(row, { name: 'charge', state: 'done', value: '{"ok":1}' }, 'ann'), true)
       const [now] = await bench.store.steps(row.id)
       assert.deepEqual(now, {
-        ...effect({ state: 'done', value: '{"ok":1}' }),
+        ...effect({ state: 'done', value: '{"ok":1}', attempt: BY_PERSON }),
         jobId: row.id,
         startedAt: now!.startedAt,
         endedAt: bench.clock.now(),
       })
       const events = await bench.store.events(row.id)
       assert.deepEqual(
-        events.map(({ kind, at }) => [kind, at]),
-        [['resolved', bench.clock.now()]],
+        events.map(({ kind, at, attempt }) => [kind, at, attempt]),
+        [['resolved', bench.clock.now(), 1]],
       )
       assert.ok(events[0]!.data?.includes('ann'), 'the timeline does not say who')
       assert.deepEqual(await bench.row(row.id), row)
@@ -152,8 +193,52 @@ export const stepTests: TestGroup = {
         [await resolve(row, 'make'), await resolve(row, 'nothing'), await resolve({ ...row, id: 'nobody' }, 'charge')],
         [false, false, false],
       )
-      assert.deepEqual([await resolve(row, 'charge'), await resolve(row, 'charge')], [true, false])
-      assert.equal((await bench.store.events(running.id)).length, 1)
+      assert.deepEqual([await resolve(row, 'charge'), await resolve(row, 'charge')], [true, true])
+      assert.equal((await bench.store.events(running.id)).length, 2)
+    }),
+
+    test('a resolution can be corrected until an attempt has written over it, by the job that inherits it too', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect(), effect({ name: 'mail' }))
+      await bench.settle(row, failed())
+      const resolve = async (id: string, name: string, state: 'done' | 'refused', value: string | null): Promise<boolean> =>
+        bench.store.resolveStep(await bench.row(id), { name, state, value }, null)
+      assert.deepEqual(
+        [await resolve(row.id, 'charge', 'done', '1'), await resolve(row.id, 'mail', 'refused', null)],
+        [true, true],
+      )
+      await bench.store.repair([row.id], null)
+      const [again] = (await bench.claim({ token: 'again' })).jobs
+      assert.equal(await resolve(row.id, 'charge', 'done', '2'), false, 'it runs')
+      await recorded(bench, again!, effect({ name: 'mail', state: 'done', attempt: 1, value: '"sent"' }))
+      await bench.settle(again!, failed())
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'failed' } })
+      await bench.store.cancel([heir.id], null)
+      assert.deepEqual(
+        [await resolve(heir.id, 'charge', 'done', '2'), await resolve(heir.id, 'mail', 'refused', null)],
+        [true, false],
+      )
+      const rows = await bench.store.steps(heir.id)
+      assert.deepEqual(
+        rows.map(({ name, state, value, attempt }) => [name, state, value, attempt]),
+        [
+          ['charge', 'done', '2', BY_PERSON],
+          ['mail', 'done', '"sent"', 1],
+        ],
+      )
+    }),
+
+    test('an effect of a canceled job is resolved, and that of a superseded one is not', async (bench) => {
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect(), effect({ name: 'mail' }))
+      await bench.settle(row, canceled())
+      const resolve = async (id: string, name: string): Promise<boolean> =>
+        bench.store.resolveStep(await bench.row(id), { name, state: 'refused', value: null }, null)
+      assert.equal(await resolve(row.id, 'charge'), true)
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'canceled' } })
+      assert.deepEqual([await resolve(row.id, 'mail'), await resolve(heir.id, 'mail')], [false, false])
+      await bench.store.cancel([heir.id], null)
+      assert.equal(await resolve(heir.id, 'mail'), true)
     }),
 
     test('a word on a job that has run and failed again since it was looked at is not taken', async (bench) => {
