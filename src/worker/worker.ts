@@ -170,6 +170,8 @@ export class Worker {
       address: store.address,
       leaseMs: this.#options.leaseMs,
       failed: (error) => this.#failed(error, 'the event loop is blocked, and the thread beside it could not extend the lease'),
+      died: (error) =>
+        this.#failed(error, 'the thread that guards the lease against a blocked event loop died; another will follow'),
     })
     const lease = new Lease({
       store,
