@@ -33,6 +33,7 @@ describe('a row that is locked', { timeout: 60_000 }, () => {
     )
     const other = await begun(url)
     await lock(other, ids[0]!)
+    expect((await (await queue.open()).lost(10)).map(({ id }) => id).sort()).toEqual(ids.slice(1))
     const { worker, errors } = working(queue, { lease: '2s' })
     await until('the others have run', () => ran.length === 4)
     expect([...ran].sort()).toEqual(ids.slice(1))
