@@ -14,23 +14,25 @@ import { JobAborted, JobtableError, type AbortCause, type Classification } from 
 import { storeFile, type FileContent, type FileStore, type JobFile } from '../files.js'
 import { RetryAfter } from '../handler-errors.js'
 import type { PreparedType } from '../job-type.js'
-import { encodeJson } from '../json.js'
 import type { Logger } from '../logger.js'
 import { userMessage } from '../messages.js'
 import type { StepLog } from '../effects/log.js'
 import type { JobRow, NewEvent, Store } from '../store.js'
 import type { Outcome } from '../transition.js'
-import type { JobContext, JobLog } from './context.js'
+import type { JobContext, JobLog, Stopped } from './context.js'
 import type { Lease } from './lease.js'
 import type { AttemptFacts } from './options.js'
 import type { ClaimSettlement } from './maintenance.js'
 import type { Reporter, Reports } from './reports.js'
 import { encodeResult } from './result.js'
 import { AttemptSteps, uncommitted } from './steps.js'
-import { ABORT_MESSAGES, checkClassification, cleanText, codeForUser, lineOf, ownUserMessage } from './words.js'
+import { within } from './timers.js'
+import { ABORT_MESSAGES, checkClassification, checkStage, codeForUser, lineOf, logEvent, ownUserMessage } from './words.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
 export const CUT_OFF_GRACE_MS = 2_000
+/** How long the end of a handler that runs elsewhere is waited for, when it is ended by force. Milliseconds. */
+const STOPPED_WITHIN_MS = 1_000
 
 /** Log lines kept in the timeline per attempt; more go to the logger only. */
 const MOST_LOG_LINES = 500
@@ -51,7 +53,7 @@ export interface AttemptEnv {
   completed(attempt: Attempt, claim: ClaimSettlement): void
 }
 
-export class Attempt implements JobContext<unknown>, Reporter {
+export class Attempt implements JobContext<unknown>, Reporter, Stopped {
   readonly row: JobRow
   readonly type: string
   readonly preparedType: PreparedType
@@ -68,6 +70,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #logLines = 0
   #stages = 0
   #stepsUsed: AttemptSteps | undefined
+  #stopHandler: (() => Promise<void>) | undefined
 
   constructor(row: JobRow, type: PreparedType, env: AttemptEnv) {
     this.row = row
@@ -164,7 +167,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
   /** Ends the attempt although its handler still runs: its slot is free, and nothing that it does later is written. */
   cutOff(): void {
     if (this.#ended) return
-    this.#warn('the handler did not stop when its signal was aborted; it was cut off, and may go on unseen until it ends')
+    const fate = this.#stopHandler ? 'killed' : 'cut off, and may go on unseen until it ends'
+    this.#warn(`the handler did not stop when its signal was aborted; it was ${fate}`)
     this.#end(this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
   }
 
@@ -218,6 +222,10 @@ export class Attempt implements JobContext<unknown>, Reporter {
     return this.#steps.log
   }
 
+  stopWith(stop: (() => Promise<void>) | undefined): void {
+    this.#stopHandler = stop
+  }
+
   /** Made when it is first asked for: most jobs use none. */
   get #steps(): AttemptSteps {
     this.#stepsUsed ??= new AttemptSteps({
@@ -236,13 +244,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   async #enterStage(stage: string): Promise<void> {
     if (this.#late('stage')) return
-    const known = this.preparedType.stages
-    if (typeof stage !== 'string' || stage === '' || stage.length > 100 || (known.length > 0 && !known.includes(stage))) {
-      throw new JobtableError(
-        'config_invalid',
-        `${JSON.stringify(stage)} is no stage of ${this.type}: ${known.length > 0 ? `its stages are ${known.join(', ')}` : 'use 1 to 100 characters'}`,
-      )
-    }
+    checkStage(stage, this.preparedType)
     const text = stage.toWellFormed()
     const event: NewEvent = { kind: 'stage', attempt: this.attempt, message: text, data: null }
     // The row has every stage; the timeline has the first ones.
@@ -335,17 +337,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
     const text =
       this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
-    const data = JSON.stringify({ level, ...(facts && this.#logFacts(facts)) })
-    this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
-  }
-
-  #logFacts(facts: object): object {
-    try {
-      const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
-      return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
-    } catch (error) {
-      return { facts: error instanceof JobtableError ? error.message : 'not storable' }
-    }
+    this.#env.reports.add(this, { event: logEvent(this.attempt, level, text, facts) })
   }
 
   /**
@@ -367,6 +359,15 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   #close(outcome: Outcome | null): void {
     this.#ended = true
+    const stopped = this.#stopHandler?.()
+    if (!stopped) return this.#over(outcome)
+    const late = (): void => this.#warn('the handler was killed, and does not end: it may run beside the next attempt')
+    void within(STOPPED_WITHIN_MS, stopped)
+      .catch(late)
+      .then(() => this.#over(outcome))
+  }
+
+  #over(outcome: Outcome | null): void {
     if (this.#stepsUsed?.completing) void this.#closeCompleting(outcome)
     else this.#env.ended(this, outcome)
   }

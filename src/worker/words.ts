@@ -3,6 +3,8 @@ import { inspect } from 'node:util'
 import { describeError } from '../classify/describe.js'
 import { isInstance, read } from '../classify/read.js'
 import { JobtableError, type AbortCause, type Classification } from '../errors.js'
+import { encodeJson } from '../json.js'
+import type { NewEvent } from '../store.js'
 
 export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   canceled: 'the job was canceled',
@@ -20,6 +22,12 @@ export function checkClassification(answer: Classification): Classification {
   throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
 }
 
+export function checkStage(stage: unknown, { name, stages }: { name: string; stages: readonly string[] }): void {
+  if (typeof stage === 'string' && stage !== '' && stage.length <= 100 && (stages.length === 0 || stages.includes(stage))) return
+  const todo = stages.length > 0 ? `its stages are ${stages.join(', ')}` : 'use 1 to 100 characters'
+  throw new JobtableError('config_invalid', `${JSON.stringify(stage)} is no stage of ${name}: ${todo}`)
+}
+
 /** What was said about what. From JavaScript it comes in pino's own order too, and as what is no text or no object. */
 export function lineOf(first: unknown, second: unknown): { message: string; facts?: object } {
   const [said, about] = typeof first === 'object' && first !== null ? [second, first] : [first, second]
@@ -28,6 +36,20 @@ export function lineOf(first: unknown, second: unknown): { message: string; fact
   return {
     message: typeof message === 'string' ? message : inspect(message),
     ...((facts ?? null) !== null && { facts: typeof facts === 'object' ? facts! : { value: facts } }),
+  }
+}
+
+/** A log line in the timeline. */
+export function logEvent(attempt: number, level: string, text: string, facts: object | undefined): NewEvent {
+  return { kind: 'log', attempt, message: cleanText(text), data: JSON.stringify({ level, ...(facts && storable(facts)) }) }
+}
+
+function storable(facts: object): object {
+  try {
+    const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
+    return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
+  } catch (error) {
+    return { facts: error instanceof JobtableError ? error.message : 'not storable' }
   }
 }
 
