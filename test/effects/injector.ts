@@ -233,6 +233,6 @@ function mortal(store: Store, life: Life): Store {
       }
       return outcome.then((answer) => (life.within('after recordIn'), answer))
     },
-    transact: (work) => around('transact', () => store.transact(work)),
+    transact: (work, signal) => around('transact', () => store.transact(work, signal)),
   }
 }

@@ -110,7 +110,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     recordStep: (fence, step) => read(() => recordStep(text, fence, step)),
     recordIn: (transaction, write) => recordOrSpoil(database, transaction, write),
     resolveStep: (jobId, step, by) => write(() => resolveStep(text, jobId, step, by), 'state'),
-    transact: (work) => lend(database, work),
+    transact: (work, signal) => lend(database, work, signal),
 
     watch: (listener) => watcher.add(listener),
     inspect: () => inspect(database, watcher),
