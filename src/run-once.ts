@@ -1,6 +1,6 @@
 /** Work within a time limit, for platforms that end a process a while after its start. */
 import { parseDuration, type Duration } from './duration.js'
-import { Timers } from './worker/timers.js'
+import { Timers } from './timers.js'
 import type { WorkerOptions } from './worker/options.js'
 import type { Worker } from './worker/worker.js'
 

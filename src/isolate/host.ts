@@ -3,7 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { Worker as Thread } from 'node:worker_threads'
 import { fileBeside } from '../beside.js'
 import { JobtableError } from '../errors.js'
-import { signal } from '../worker/timers.js'
+import { signal } from '../timers.js'
 import type { FromHost, ToHost } from './protocol.js'
 
 export type Isolation = 'thread' | 'process'

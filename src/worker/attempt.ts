@@ -26,7 +26,7 @@ import type { ClaimSettlement } from './maintenance.js'
 import type { Reporter, Reports } from './reports.js'
 import { encodeResult } from './result.js'
 import { AttemptSteps, uncommitted } from './steps.js'
-import { within } from './timers.js'
+import { within } from '../timers.js'
 import { ABORT_MESSAGES, checkClassification, checkStage, codeForUser, lineOf, logEvent, ownUserMessage } from './words.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */

@@ -10,7 +10,7 @@ import type { JobRow, Store, WorkerInfo } from '../store.js'
 import type { Attempt } from './attempt.js'
 import { monotonicMs } from './heart-marks.js'
 import type { Heart } from './heart.js'
-import { within } from './timers.js'
+import { within } from '../timers.js'
 
 /** A lease that cannot be given up runs out by itself. Milliseconds. */
 const SIGN_OFF_MS = 500

@@ -24,7 +24,7 @@ import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEve
 import { thisProcess } from './process-identity.js'
 import { Reports } from './reports.js'
 import { Stalls } from './stalls.js'
-import { signal, Timers } from './timers.js'
+import { signal, Timers } from '../timers.js'
 import { startUpkeep } from './upkeep.js'
 
 export interface WorkerEnv {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
 import { monotonicMs } from '../../src/worker/heart-marks.js'
 import { Heart } from '../../src/worker/heart.js'
-import { signal } from '../../src/worker/timers.js'
+import { signal } from '../../src/timers.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'jobtable-heart-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

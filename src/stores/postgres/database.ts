@@ -16,7 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { JobtableError } from '../../errors.js'
 import type { Query, Values, Work } from '../../transactions/transaction.js'
 import { Thrown } from '../thrown.js'
-import { within } from '../../worker/timers.js'
+import { within } from '../../timers.js'
 import { isPool, openPool, PLANNED_FREELY, refusesParameters, type PgClient, type PgPool } from './connections.js'
 import type { Dialect } from './dialect.js'
 import { explain, isBroken, isConflict, isUnprepared, NoAnswer } from './failure.js'
@@ -360,17 +360,8 @@ export class Database {
 }
 
 /** Rejects with `NoAnswer` when the promise is not settled in time. */
-export async function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer(ms)), ms)
-  })
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    clearTimeout(timer)
-    answer.catch(() => {}) // If it fails after all, nobody waits for it any more.
-  }
+export function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
+  return within(ms, answer, () => new NoAnswer(ms))
 }
 
 /** The database commits nothing after a statement that failed, and says so only in the answer to COMMIT. */
