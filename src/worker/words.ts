@@ -64,6 +64,6 @@ export function ownUserMessage(error: unknown): string | undefined {
 }
 
 /** Text that both databases store: no half surrogates, no U+0000. */
-export function cleanText(text: string): string {
+function cleanText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD')
 }
