@@ -26,7 +26,7 @@ import { jobNotFound, Waiters, type Follower } from './waiters.js'
 import { explain } from './why.js'
 import { prune } from './worker/maintenance.js'
 import type { WorkerOptions } from './worker/options.js'
-import { within } from './worker/timers.js'
+import { within } from './timers.js'
 import { Worker } from './worker/worker.js'
 
 /** How long a closing queue waits for the enqueues in flight. Milliseconds. */

@@ -90,8 +90,9 @@ export interface StepStore {
 
   /**
    * Runs the work in a transaction on a connection of the store's own, which commits when it returns and rolls back when it throws.
-   * PostgreSQL: at most half of the pool is lent at a time. SQLite: the work must not return a promise, since nothing else may run on
+   * PostgreSQL: less than half of the pool is lent at a time; once the signal is aborted, the transaction is rolled back whatever the work
+   * does, and who waits for a connection waits no more: it rejects with the signal's reason. SQLite: the work must not return a promise, since nothing else may run on
    * that connection meanwhile: `config_invalid`.
    */
-  transact<T>(work: (transaction: OwnTransaction) => T | Promise<T>): Promise<T>
+  transact<T>(work: (transaction: OwnTransaction) => T | Promise<T>, signal?: AbortSignal): Promise<T>
 }

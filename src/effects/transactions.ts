@@ -101,7 +101,7 @@ export class Transactions {
     return this.#env.store.transact((transaction) => {
       const value = fn(new JobTransaction(transaction, signal))
       return after(value, (result: Value) => after(write(transaction, result), () => result))
-    })
+    }, signal)
   }
 
   #checkpoint(name: string, given: unknown): TransactionWrite {

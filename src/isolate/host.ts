@@ -3,6 +3,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { Worker as Thread } from 'node:worker_threads'
 import { fileBeside } from '../beside.js'
 import { JobtableError } from '../errors.js'
+import { signal } from '../timers.js'
 import type { FromHost, ToHost } from './protocol.js'
 
 export type Isolation = 'thread' | 'process'
@@ -19,8 +20,8 @@ export interface Host {
   send(message: ToHost): void
   /** From now on this one hears, and at once if it has ended already; undefined for nobody. */
   listen(ear: Ear | undefined): void
-  /** Ends it at once, whatever it does. */
-  kill(): void
+  /** Ends it at once, whatever it does; resolves when it has ended. */
+  kill(): Promise<void>
   /** Whether this process waits for it. */
   hold(held: boolean): void
 }
@@ -44,6 +45,8 @@ export function hostFile(): string {
 class Switch {
   #ear: Ear | undefined
   #ended: string | undefined
+  readonly #end = signal()
+  readonly whenEnded = this.#end.promise
 
   readonly listen = (ear: Ear | undefined): void => {
     this.#ear = ear
@@ -53,6 +56,7 @@ class Switch {
   readonly end = (how: string): void => {
     if (this.#ended !== undefined) return
     this.#ended = how
+    this.#end.resolve()
     this.#ear?.ended(how)
   }
 }
@@ -79,7 +83,7 @@ function startProcess(file: string, memoryMb: number | undefined): Host {
   const limit = memoryMb === undefined ? [] : [`--max-old-space-size=${memoryMb}`]
   const child = fork(file, [], { serialization: 'advanced', execArgv: [...inherited(process.execArgv), ...limit] })
   endWithThisProcess(child)
-  const { listen, message, end } = new Switch()
+  const { listen, message, end, whenEnded } = new Switch()
   child.on('message', message)
   child.once('error', (error) => end(`its process could not be started or reached: ${error.message}`))
   child.once('exit', (code, signal) => end(`its process ended with ${signal ?? `code ${code}`}${mayMean(signal, memoryMb)}`))
@@ -87,7 +91,10 @@ function startProcess(file: string, memoryMb: number | undefined): Host {
     listen,
     // What cannot be sent to a process that is gone is told by its end.
     send: (sent) => void child.send(sent, () => {}),
-    kill: () => void child.kill('SIGKILL'),
+    kill: () => {
+      child.kill('SIGKILL')
+      return whenEnded
+    },
     hold: (held) => {
       child[held ? 'ref' : 'unref']()
       child.channel?.[held ? 'ref' : 'unref']()
@@ -104,14 +111,17 @@ function mayMean(signal: NodeJS.Signals | null, memoryMb: number | undefined): s
 
 function startThread(file: string, memoryMb: number | undefined): Host {
   const thread = new Thread(file, memoryMb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: memoryMb } })
-  const { listen, message, end } = new Switch()
+  const { listen, message, end, whenEnded } = new Switch()
   thread.on('message', message)
   thread.once('error', (error) => end(`its thread ended: ${error instanceof Error ? error.message : String(error)}`))
   thread.once('exit', (code) => end(`its thread ended with code ${code}`))
   return {
     listen,
     send: (sent) => thread.postMessage(sent),
-    kill: () => void thread.terminate(),
+    kill: () => {
+      void thread.terminate()
+      return whenEnded
+    },
     hold: (held) => thread[held ? 'ref' : 'unref'](),
   }
 }

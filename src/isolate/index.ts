@@ -3,7 +3,8 @@
  * timeout, one that takes all memory or crashes costs its own job only.
  *
  * A host runs one job at a time and is kept for the next one. When the job's signal is aborted, the handler's own is; if it has not
- * ended a while after that, its host is killed. A host that dies by itself has an outcome that nobody knows: the job runs again, as
+ * ended a while after that, its host is killed. An attempt that ends before its handler, because it was cut off or its claim was lost,
+ * kills the host at once, and waits for its end before anything is written: whoever gets the job next runs it alone. A host that dies by itself has an outcome that nobody knows: the job runs again, as
  * it does when its worker is lost.
  */
 import { Readable } from 'node:stream'
@@ -13,7 +14,7 @@ import type { Logged, StepLog } from '../effects/log.js'
 import type { StepRow } from '../effects/record.js'
 import type { FileDescription } from '../files.js'
 import type { Handler } from '../job-type.js'
-import type { JobContext } from '../worker/context.js'
+import type { JobContext, Stopped } from '../worker/context.js'
 import { packFailure, unpackFailure } from './failure.js'
 import { hostFile, startHost, type Host, type Isolation } from './host.js'
 import type { FromHost } from './protocol.js'
@@ -74,7 +75,7 @@ class Hosts {
     }
     const timer = setTimeout(() => {
       forget()
-      host.kill()
+      void host.kill()
     }, IDLE_MS)
     timer.unref()
     host.hold(false)
@@ -87,6 +88,9 @@ async function runIsolated(hosts: Hosts, module: string, job: JobContext<unknown
   const host = hosts.take()
   let healthy = false
   const conversation = new Conversation(host, job)
+  // The context that a worker gives has it.
+  const attempt = job as JobContext<unknown> & Stopped
+  attempt.stopWith(() => host.kill())
   try {
     const result = await conversation.run(module)
     healthy = true
@@ -96,8 +100,9 @@ async function runIsolated(hosts: Hosts, module: string, job: JobContext<unknown
     throw error
   } finally {
     conversation.end()
+    attempt.stopWith(undefined)
     if (healthy) hosts.giveBack(host)
-    else host.kill()
+    else void host.kill()
   }
 }
 
@@ -152,7 +157,7 @@ class Conversation {
   readonly #abort = (): void => {
     const { reason, message } = this.#job.signal.reason as JobAborted
     this.#host.send({ type: 'abort', reason, message })
-    this.#killTimer = setTimeout(() => this.#host.kill(), KILL_AFTER_MS)
+    this.#killTimer = setTimeout(() => void this.#host.kill(), KILL_AFTER_MS)
   }
 
   #hear(message: FromHost): void {

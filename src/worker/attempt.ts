@@ -19,28 +19,20 @@ import { userMessage } from '../messages.js'
 import type { StepLog } from '../effects/log.js'
 import type { JobRow, NewEvent, Store } from '../store.js'
 import type { Outcome } from '../transition.js'
-import type { JobContext, JobLog } from './context.js'
+import type { JobContext, JobLog, Stopped } from './context.js'
 import type { Lease } from './lease.js'
-import type { AttemptFacts } from './options.js'
 import type { ClaimSettlement } from './maintenance.js'
 import type { Reporter, Reports } from './reports.js'
 import { encodeResult } from './result.js'
 import { AttemptSteps, uncommitted } from './steps.js'
+import { within } from '../timers.js'
 import { AttemptStreams } from './streams.js'
-import {
-  ABORT_MESSAGES,
-  checkStage,
-  cleanText,
-  codeForUser,
-  lineOf,
-  logOf,
-  ownUserMessage,
-  ownVerdict,
-  storableFacts,
-} from './words.js'
+import { ABORT_MESSAGES, checkStage, codeForUser, lineOf, logEvent, logOf, ownUserMessage, ownVerdict } from './words.js'
 
 /** How long a handler may go on after its signal was aborted, before it is cut off. Milliseconds. */
 export const CUT_OFF_GRACE_MS = 2_000
+/** How long the end of a handler that runs elsewhere is waited for, when it is ended by force. Milliseconds. */
+const STOPPED_WITHIN_MS = 1_000
 
 /** Log lines kept in the timeline per attempt; more go to the logger only. */
 const MOST_LOG_LINES = 500
@@ -61,7 +53,7 @@ export interface AttemptEnv {
   completed(attempt: Attempt, claim: ClaimSettlement): void
 }
 
-export class Attempt implements JobContext<unknown>, Reporter {
+export class Attempt implements JobContext<unknown>, Reporter, Stopped {
   readonly row: JobRow
   readonly type: string
   readonly preparedType: PreparedType
@@ -82,6 +74,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
   #stepsUsed: AttemptSteps | undefined
   /** For the reports, which write them. */
   streams: AttemptStreams | undefined
+  #stopHandler: (() => Promise<void>) | undefined
 
   constructor(row: JobRow, type: PreparedType, env: AttemptEnv) {
     this.row = row
@@ -180,7 +173,8 @@ export class Attempt implements JobContext<unknown>, Reporter {
   /** Ends the attempt although its handler still runs: its slot is free, and nothing that it does later is written. */
   cutOff(): void {
     if (this.#ended) return
-    this.#warn('the handler did not stop when its signal was aborted; it was cut off, and may go on unseen until it ends')
+    const fate = this.#stopHandler ? 'killed' : 'cut off, and may go on unseen until it ends'
+    this.#warn(`the handler did not stop when its signal was aborted; it was ${fate}`)
     this.#end(this.#thrown ?? this.#outcomeOf(this.#aborted ?? new JobAborted('shutdown', ABORT_MESSAGES.shutdown)))
   }
 
@@ -237,6 +231,10 @@ export class Attempt implements JobContext<unknown>, Reporter {
   /** For a handler in a process or thread of its own. */
   get stepLog(): StepLog {
     return this.#steps.log
+  }
+
+  stopWith(stop: (() => Promise<void>) | undefined): void {
+    this.#stopHandler = stop
   }
 
   /** Made when it is first asked for: most jobs use none. */
@@ -341,8 +339,7 @@ export class Attempt implements JobContext<unknown>, Reporter {
     if (this.#late('log') || ++this.#logLines > MOST_LOG_LINES) return
     const text =
       this.#logLines === MOST_LOG_LINES ? 'further log lines of this attempt are only in the log' : message.slice(0, 4_000)
-    const data = JSON.stringify({ level, ...(facts && storableFacts(facts)) })
-    this.#env.reports.add(this, { event: { kind: 'log', attempt: this.attempt, message: cleanText(text), data } })
+    this.#env.reports.add(this, { event: logEvent(this.attempt, level, text, facts) })
   }
 
   /**
@@ -364,6 +361,15 @@ export class Attempt implements JobContext<unknown>, Reporter {
 
   #close(outcome: Outcome | null): void {
     this.#ended = true
+    const stopped = this.#stopHandler?.()
+    if (!stopped) return this.#over(outcome)
+    const late = (): void => this.#warn('the handler was killed, and does not end: it may run beside the next attempt')
+    void within(STOPPED_WITHIN_MS, stopped)
+      .catch(late)
+      .then(() => this.#over(outcome))
+  }
+
+  #over(outcome: Outcome | null): void {
     if (this.#stepsUsed?.completing) void this.#closeCompleting(outcome)
     else this.#env.ended(this, outcome)
   }
@@ -388,8 +394,4 @@ export class Attempt implements JobContext<unknown>, Reporter {
   readonly #warn = (message: string, facts: object = {}): void => {
     this.#env.logger.warn({ ...facts, jobId: this.id, type: this.type, attempt: this.attempt }, message)
   }
-}
-
-export function factsOf(attempt: Attempt | JobRow): AttemptFacts {
-  return { id: attempt.id, type: attempt.type, attempt: attempt instanceof Attempt ? attempt.attempt : attempt.attempts }
 }

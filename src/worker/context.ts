@@ -86,3 +86,12 @@ export interface JobContext<Payload, Stage extends string = string> {
    */
   complete(tx: ProductTransaction, result?: unknown): Promise<void>
 }
+
+/** What the worker's context has for the sake of a handler that runs elsewhere. */
+export interface Stopped {
+  /**
+   * Called when the attempt ends before its handler has: nothing more is written until the promise is settled, or a while has passed.
+   * Undefined when the handler has ended.
+   */
+  stopWith(stop: (() => Promise<void>) | undefined): void
+}

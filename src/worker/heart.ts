@@ -6,6 +6,8 @@
  * as long as the loop was seen within the last lease, or a job is within its timeout. A job that blocks the loop for longer than that
  * loses its claim. What the heartbeats answer is for the event loop to read, when it turns again.
  *
+ * A thread that dies is told of, and started again with a lease that is extended, after a rest that doubles with each death.
+ *
  * Where no other thread can open the database (one in memory, a pool of the product's, a clock of a test), and where the thread's file
  * is not beside this one (jobtable inside a bundle), the lease is only as good as the event loop.
  */
@@ -18,6 +20,8 @@ import { HeartMarks, monotonicMs } from './heart-marks.js'
 const CLOSE_MS = 500
 /** The thread is told of a later end of the running jobs no more often. Milliseconds. */
 const TOLD_APART_MS = 100
+/** A thread that has died rests for a lease, and twice as long after each further death, but no longer than this. Milliseconds. */
+const LONGEST_REST_MS = 3_600_000
 
 export interface HeartEnv {
   /** How the thread opens the database; undefined where it cannot. */
@@ -25,6 +29,8 @@ export interface HeartEnv {
   leaseMs: number
   /** The thread could not extend the lease. */
   failed(error: Error): void
+  /** The thread has ended by itself. */
+  died(error: Error): void
 }
 
 /** What the thread is given. */
@@ -41,12 +47,21 @@ export type FromHeart = { message: string }
 
 export class Heart {
   readonly #env: HeartEnv
+  readonly #file: string | undefined
   readonly #marks = new HeartMarks()
+  /** The one that lives. */
   #thread: Thread | undefined
+  #workerId: string | undefined
+  #deaths = 0
+  /** Not started again before. */
+  #restsUntil = 0
+  #closed = false
   #runsUntil = 0
 
-  constructor(env: HeartEnv) {
+  /** Without a file there is no thread. */
+  constructor(env: HeartEnv, file = threadFile()) {
     this.#env = env
+    this.#file = file
   }
 
   /** The lease has not run out, as far as this process can tell. */
@@ -57,14 +72,16 @@ export class Heart {
   /** The worker has a lease under a new id, asked for at `sinceMs`. Starts the thread with the first one. */
   registered(workerId: string, sinceMs: number): void {
     this.#marks.heldUntil = sinceMs + this.#env.leaseMs
-    this.#thread ??= this.#startThread()
-    this.#thread?.postMessage({ workerId } satisfies ToHeart)
+    this.#workerId = workerId
+    if (this.#thread) this.#thread.postMessage({ workerId } satisfies ToHeart)
+    else this.#startThread(workerId)
   }
 
   /** The worker has extended its lease by itself, by what it asked for at `sinceMs`. */
   extended(sinceMs: number): void {
     // Not before what the thread has reached meanwhile.
     this.#marks.heldUntil = Math.max(this.#marks.heldUntil, sinceMs + this.#env.leaseMs)
+    if (!this.#thread && this.#workerId !== undefined) this.#startThread(this.#workerId)
   }
 
   /** The event loop turns, and no job may run for longer than so many milliseconds from now. */
@@ -82,6 +99,7 @@ export class Heart {
 
   /** Ends the thread. */
   async close(): Promise<void> {
+    this.#closed = true
     const thread = this.#thread
     if (!thread) return
     const ended = new Promise((resolve) => thread.once('exit', resolve))
@@ -91,23 +109,31 @@ export class Heart {
     clearTimeout(timer)
   }
 
-  #startThread(): Thread | undefined {
+  #startThread(workerId: string): void {
     const { address, leaseMs, failed } = this.#env
-    const file = threadFile()
-    if (address === undefined || file === undefined) return undefined
+    if (this.#closed || address === undefined || this.#file === undefined || monotonicMs() < this.#restsUntil) return
     const workerData: HeartData = { address, leaseMs, memory: this.#marks.memory }
-    const thread = new Thread(file, {
+    const thread = (this.#thread = new Thread(this.#file, {
       workerData,
       name: 'jobtable-heart',
       // Loaders and the like that were given to this process are not meant for it.
       execArgv: [],
       resourceLimits: { maxYoungGenerationSizeMb: 2, maxOldGenerationSizeMb: 48 },
-    })
+    }))
     // What keeps the process alive is the worker.
     thread.unref()
     thread.on('message', ({ message }: FromHeart) => failed(new Error(message)))
-    thread.on('error', failed)
-    return thread
+    let cause: unknown
+    thread.on('error', (error) => (cause = error))
+    thread.once('exit', (code) => this.#ended(cause ?? new Error(`it ended with code ${code}`)))
+    thread.postMessage({ workerId } satisfies ToHeart)
+  }
+
+  #ended(cause: unknown): void {
+    this.#thread = undefined
+    if (this.#closed) return
+    this.#restsUntil = monotonicMs() + Math.min(LONGEST_REST_MS, this.#env.leaseMs * 2 ** this.#deaths++)
+    this.#env.died(cause instanceof Error ? cause : new Error(String(cause)))
   }
 }
 

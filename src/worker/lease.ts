@@ -10,7 +10,7 @@ import type { JobRow, Store, WorkerInfo } from '../store.js'
 import type { Attempt } from './attempt.js'
 import { monotonicMs } from './heart-marks.js'
 import type { Heart } from './heart.js'
-import { within } from './timers.js'
+import { within } from '../timers.js'
 
 /** A lease that cannot be given up runs out by itself. Milliseconds. */
 const SIGN_OFF_MS = 500
@@ -30,6 +30,8 @@ export interface LeaseEnv {
 export class Lease {
   readonly #env: LeaseEnv
   #workerId = uuidv7()
+  /** The id that the store has confirmed to have a lease. */
+  #registeredId: string | undefined
   #beating: Promise<void> | undefined
   #closed = false
 
@@ -52,7 +54,14 @@ export class Lease {
   async register(): Promise<void> {
     const since = monotonicMs()
     await this.#env.store.register(this.#env.info(this.#workerId), this.#env.leaseMs)
-    this.#env.heart.registered(this.#workerId, since)
+    this.#extended(since)
+  }
+
+  /** A registration whose answer was lost on the way is confirmed by the first heartbeat. */
+  #extended(sinceMs: number): void {
+    if (this.#registeredId === this.#workerId) return this.#env.heart.extended(sinceMs)
+    this.#registeredId = this.#workerId
+    this.#env.heart.registered(this.#workerId, sinceMs)
   }
 
   /** No further beat, and no row of this worker once the present one is over. Rejects when that is not done in time. */
@@ -73,13 +82,13 @@ export class Lease {
   }
 
   async #beat(): Promise<void> {
-    const { store, leaseMs, heart } = this.#env
+    const { store, leaseMs } = this.#env
     // What is claimed while the heartbeat is on its way may be missing in its answer.
     const before = [...this.#env.attempts]
     const since = monotonicMs()
     const reply = await store.heartbeat(this.#workerId, leaseMs)
     if (!reply.alive) return this.#startAnew(before)
-    heart.extended(since)
+    this.#extended(since)
     const claims = new Map(reply.claims.map((claim) => [claim.id, claim]))
     for (const attempt of before) {
       if (attempt.ended) continue

@@ -18,7 +18,7 @@ import { JobtableError } from '../errors.js'
 import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
 import { isLeftBy, type ClaimSettlement } from './maintenance.js'
 import { Pace } from './pace.js'
-import { LONGEST_TIMER_MS } from './timers.js'
+import { LONGEST_TIMER_MS } from '../timers.js'
 
 /** The prefetch is what would start within this time at the present pace. Milliseconds. */
 const PREFETCH_MS = 20

@@ -70,3 +70,8 @@ function checkCount(name: string, value: number, least: number): number {
   if (Number.isInteger(value) && value >= least && value <= 10_000) return value
   throw new JobtableError('config_invalid', `${name} must be a whole number from ${least} to 10000, not ${String(value)}`)
 }
+
+/** Of an attempt, or of the row that it is at. */
+export function factsOf(of: { id: string; type: string } & ({ attempt: number } | { attempts: number })): AttemptFacts {
+  return { id: of.id, type: of.type, attempt: 'attempts' in of ? of.attempts : of.attempt }
+}

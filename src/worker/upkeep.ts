@@ -4,7 +4,7 @@ import type { PreparedType } from '../job-type.js'
 import type { Logger } from '../logger.js'
 import type { Retention, Store } from '../store.js'
 import { prune, recoverLost, retireGone, type ClaimSettlement } from './maintenance.js'
-import type { Timers } from './timers.js'
+import type { Timers } from '../timers.js'
 
 /** How often a worker looks whether others on its machine are gone. Milliseconds. */
 const GONE_CHECK_MS = 2_000

@@ -6,6 +6,7 @@ import type { PreparedType } from '../job-type.js'
 import { JobtableError, type AbortCause, type Blame, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
 import type { JobLog } from './context.js'
+import type { NewEvent } from '../store.js'
 
 export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   canceled: 'the job was canceled',
@@ -18,7 +19,7 @@ export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
 const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limited', 'canceled', 'unknown_outcome'])
 
 /** What a type's own `classify` answers is stored, so it must be what it says. */
-export function checkClassification(answer: Classification): Classification {
+function checkClassification(answer: Classification): Classification {
   if (KINDS.has(answer.kind) && typeof answer.code === 'string' && typeof answer.blame === 'string') return answer
   throw new JobtableError('config_invalid', 'classify must answer with a kind, a code and a blame, or with undefined')
 }
@@ -43,6 +44,20 @@ export function lineOf(first: unknown, second: unknown): { message: string; fact
   }
 }
 
+/** A log line in the timeline. */
+export function logEvent(attempt: number, level: string, text: string, facts: object | undefined): NewEvent {
+  return { kind: 'log', attempt, message: cleanText(text), data: JSON.stringify({ level, ...(facts && storable(facts)) }) }
+}
+
+function storable(facts: object): object {
+  try {
+    const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
+    return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
+  } catch (error) {
+    return { facts: error instanceof JobtableError ? error.message : 'not storable' }
+  }
+}
+
 /** A request that the program got wrong is nothing that its user could enter better. */
 export function codeForUser({ code, blame }: { code: string; blame?: Blame }): string {
   return code === 'invalid_request' && blame === 'developer' ? 'unknown' : code
@@ -59,16 +74,6 @@ export function logOf(line: (level: keyof JobLog, ...said: [message: string, fac
     info: (...said) => line('info', ...said),
     warn: (...said) => line('warn', ...said),
     error: (...said) => line('error', ...said),
-  }
-}
-
-/** The facts of a log line, as far as they can be stored. */
-export function storableFacts(facts: object): object {
-  try {
-    const text = encodeJson(facts, 'the facts of a log line', 'payload_invalid')
-    return text.length <= 4_000 ? { facts: JSON.parse(text) as unknown } : { facts: 'too long for the timeline' }
-  } catch (error) {
-    return { facts: error instanceof JobtableError ? error.message : 'not storable' }
   }
 }
 

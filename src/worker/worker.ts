@@ -14,17 +14,18 @@ import type { PreparedType } from '../job-type.js'
 import type { Logger } from '../logger.js'
 import type { Change, JobRow, Retention, SettleOutcome, Store, WorkerInfo } from '../store.js'
 import { afterCancelRequest, type Outcome } from '../transition.js'
-import { Attempt, CUT_OFF_GRACE_MS, factsOf, type AttemptEnv } from './attempt.js'
+import { Attempt, CUT_OFF_GRACE_MS, type AttemptEnv } from './attempt.js'
 import { Heart } from './heart.js'
 import { Lease } from './lease.js'
 import { Listeners } from './listeners.js'
 import { ClaimLoop } from './loop.js'
 import { handBackUnanswered, settlementOf, unwritable, type ClaimSettlement } from './maintenance.js'
-import { prepareOptions, type AttemptFacts, type PreparedOptions, type WorkerEvents, type WorkerOptions } from './options.js'
+import { factsOf, prepareOptions } from './options.js'
+import type { AttemptFacts, PreparedOptions, WorkerEvents, WorkerOptions } from './options.js'
 import { thisProcess } from './process-identity.js'
 import { Reports } from './reports.js'
 import { Stalls } from './stalls.js'
-import { signal, Timers } from './timers.js'
+import { signal, Timers } from '../timers.js'
 import { startUpkeep } from './upkeep.js'
 
 export interface WorkerEnv {
@@ -170,6 +171,8 @@ export class Worker {
       address: store.address,
       leaseMs: this.#options.leaseMs,
       failed: (error) => this.#failed(error, 'the event loop is blocked, and the thread beside it could not extend the lease'),
+      died: (error) =>
+        this.#failed(error, 'the thread that guards the lease against a blocked event loop died; another will follow'),
     })
     const lease = new Lease({
       store,

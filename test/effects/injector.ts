@@ -109,6 +109,7 @@ export interface Exploration {
   violations: string[]
 }
 
+const MOST_PASSES = 1_000
 const MOST_LIVES = 12
 let runs = 0
 
@@ -170,8 +171,13 @@ class Run {
       const failed = (error: unknown): never => {
         throw error
       }
-      await recoverLost({ store, types, locale: 'en', settled() {}, failed })
-      const row = (await store.get([id]))[0]!
+      let row: JobRow
+      let passes = 0
+      // A transaction that is still being rolled back has the row locked: it is recovered in a later pass, as by any worker.
+      do {
+        await recoverLost({ store, types, locale: 'en', settled() {}, failed })
+        row = (await store.get([id]))[0]!
+      } while (row.status === 'running' && ++passes < MOST_PASSES)
       if (row.status === 'failed' && (await this.#scenario.mend?.(store, row, this.#mark))) continue
       if (row.status === 'pending' || row.status === 'retrying') continue
       const found = await this.#scenario.check({ row, mark: this.#mark, deaths })
@@ -233,6 +239,6 @@ function mortal(store: Store, life: Life): Store {
       }
       return outcome.then((answer) => (life.within('after recordIn'), answer))
     },
-    transact: (work) => around('transact', () => store.transact(work)),
+    transact: (work, signal) => around('transact', () => store.transact(work, signal)),
   }
 }

@@ -1,6 +1,6 @@
 /** What only PostgreSQL can do, or get wrong, with transactions of handlers. */
 import pg from 'pg'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { jobtable, type JobContext, type Queue } from '../../src/index.js'
 import { silent } from '../transactions/places.js'
@@ -128,8 +128,8 @@ it('an error that was taken back to a savepoint spoils nothing', async () => {
   expect(await count()).toBe(1)
 })
 
-it('job.transaction takes half of the pool, and the others wait', async () => {
-  const small = new pg.Pool({ connectionString: url, max: 4 })
+it('job.transaction takes half of the pool that does not listen, and the others wait', async () => {
+  const small = new pg.Pool({ connectionString: url, max: 5 })
   const own = jobtable(small, { logger: silent })
   let open = 0
   let most = 0
@@ -149,15 +149,84 @@ it('job.transaction takes half of the pool, and the others wait', async () => {
   await small.end()
 })
 
-it('job.transaction needs a second connection, and says so', async () => {
-  const single = new pg.Pool({ connectionString: url, max: 1 })
-  const own = jobtable(single, { logger: silent })
+it.each([1, 2])('job.transaction needs a third connection, and says so to a pool of %i', async (max) => {
+  const few = new pg.Pool({ connectionString: url, max })
+  const own = jobtable(few, { logger: silent })
   const type = define(own, ({ transaction }) => transaction(async () => {}))
   const { job } = await type.enqueue(null)
   await own.drain()
-  expect((await job.refresh()).lastError).toMatch(/pool of at least 2.*job\.complete/)
+  expect((await job.refresh()).lastError).toMatch(/pool of at least 3.*job\.complete/)
   await own.close()
-  await single.end()
+  await few.end()
+})
+
+it('what goes wrong in job.transaction is told as the product made it, and costs no connection', async () => {
+  const few = new pg.Pool({ connectionString: url, max: 3 })
+  let connects = 0
+  few.on('connect', () => connects++)
+  const own = jobtable(few, { logger: silent })
+  const told: unknown[] = []
+  const refused = Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:443'), { code: 'ECONNREFUSED' })
+  const type = define(own, ({ transaction, payload }) =>
+    transaction(async (tx) => {
+      await tx.query('INSERT INTO rows (n) VALUES (1)')
+      if (payload === 'throw') throw refused
+      await tx.query('INSERT INTO nosuch (n) VALUES (1)')
+    }).catch((error: unknown) => {
+      told.push(error)
+      throw error
+    }),
+  )
+  await type.enqueueMany(['query', 'throw', 'query', 'throw'])
+  await own.drain({ concurrency: 1 })
+  expect(told).toMatchObject([{ code: '42P01' }, refused, { code: '42P01' }, refused])
+  expect(connects).toBeLessThanOrEqual(3)
+  expect(await count()).toBe(0)
+  await own.close()
+  await few.end()
+})
+
+it('a statement of jobtable in job.transaction that fails is explained', async () => {
+  const type = define(queue, ({ transaction }) =>
+    transaction('rows', async (tx) => void (await tx.query('ALTER TABLE job_steps RENAME TO elsewhere'))),
+  )
+  const { job } = await type.enqueue(null)
+  await queue.drain()
+  expect((await job.refresh()).lastError).toContain('jobtable migrate')
+})
+
+it('job.transaction ends when its job is told to stop, at a statement and while it waits for a connection, and lets go of what it locked', async () => {
+  const few = new pg.Pool({ connectionString: url, max: 3 })
+  const own = jobtable(few, { logger: silent })
+  await pool.query('INSERT INTO rows (n) VALUES (0)')
+  const begun: string[] = []
+  const type = own.define('work', {
+    payload: z.string(),
+    idempotency: { none: 'a test' },
+    run: ({ transaction, payload }) =>
+      transaction(async (tx) => {
+        begun.push(payload)
+        await tx.query('UPDATE rows SET n = 1')
+        await tx.query('SELECT pg_sleep(3600)')
+      }),
+  })
+  const worker = own.work({ concurrency: 2 })
+  const { job: first } = await type.enqueue('first')
+  await vi.waitUntil(() => begun.length === 1, { timeout: 10_000 })
+  const { job: second } = await type.enqueue('second')
+  await vi.waitUntil(() => worker.running.length === 2, { timeout: 10_000 })
+  await second.cancel()
+  await expect(second.result()).rejects.toMatchObject({ code: 'job_canceled' })
+  expect((await first.refresh()).status).toBe('running')
+  await first.cancel()
+  await expect(first.result()).rejects.toMatchObject({ code: 'job_canceled' })
+  // Would wait for as long as the server is at the statement.
+  await pool.query('UPDATE rows SET n = n + 10')
+  expect((await pool.query('SELECT n FROM rows')).rows).toEqual([{ n: 10 }])
+  expect(begun).toEqual(['first'])
+  await worker.stop()
+  await own.close()
+  await few.end()
 })
 
 it('what is reported after the completion does not wait for the transaction, which would wait for it', async () => {

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { jobtable } from '../../src/index.js'
+import { sqliteStore } from '../../src/stores/sqlite/index.js'
 import { startChild } from './support/child.js'
 import { DATABASES } from './support/databases.js'
-import { until } from './support/place.js'
+import { changed, recordingLog, until } from './support/place.js'
 import { anything, defineTypes } from './support/types.js'
 
 describe.each(DATABASES)('a function that works within a budget, on $name', { timeout: 90_000 }, ({ place }) => {
@@ -55,4 +57,23 @@ describe.each(DATABASES)('a function that works within a budget, on $name', { ti
     await expect(queue.runOnce({ budget: 'soon' as never })).rejects.toMatchObject({ code: 'duration_invalid' })
     expect((await queue.stats()).workers).toEqual([])
   })
+})
+
+it('a function that works within a budget ends within it though the database has stopped to answer', async () => {
+  const real = sqliteStore({ path: ':memory:' })
+  const never = (): Promise<never> => new Promise(() => {})
+  const store = changed(real, { settle: never, report: never, heartbeat: never, retire: never })
+  const queue = jobtable('', { logger: recordingLog(), store })
+  onTestFinished(() => queue.close())
+  const type = queue.define('long', { ...anything, run: (job) => sleep(60_000, undefined, { signal: job.signal }) })
+  await type.enqueue(null)
+  const ends: string[] = []
+  const budget = sleep(1_000).then(() => ends.push('the budget'))
+  const run = queue.runOnce({ budget: '1s' }).then((result) => {
+    ends.push('the run')
+    return result
+  })
+  await Promise.all([budget, run])
+  expect(ends).toEqual(['the run', 'the budget'])
+  expect(await run).toMatchObject({ succeeded: 0, finished: false })
 })

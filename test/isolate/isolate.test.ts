@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,6 +9,7 @@ import type * as Jobtable from '../../src/index.js'
 import type * as SqliteStores from '../../src/stores/sqlite/index.js'
 import type { Isolation, JobFile, JobTypeOptions, Queue } from '../../src/index.js'
 import type { Store } from '../../src/store.js'
+import type { Settlement } from '../../src/transition.js'
 import { changed, recordingLog, until, untilStatus, type Log } from '../faults/support/place.js'
 
 // As it is built: what runs in the other process or thread is a file of the package.
@@ -270,6 +271,38 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     await untilStatus(queue, job.id, 'running')
     await worker.stop({ timeout: '100ms' })
     expect(await job.refresh()).toMatchObject({ status: 'retrying', attempts: 0 })
+  })
+
+  it('has ended before its job is handed back, and before another may run it', async () => {
+    const file = join(folder(), 'alive')
+    const store = sqliteStore({ path: ':memory:' })
+    const ending: Settlement[] = []
+    const settle: Store['settle'] = async (settlements) => {
+      ending.push(...settlements.map(({ settlement }) => settlement))
+      rmSync(file)
+      return store.settle(settlements)
+    }
+    const { run, worker } = setUp(isolate, {}, changed(store, { settle }))
+    await run('writes', file)
+    await until('it runs', () => existsSync(file))
+    await worker.stop({ timeout: '0s' })
+    expect(ending).toMatchObject([{ status: 'retrying', attempts: 0 }])
+    expect(existsSync(file)).toBe(false)
+  })
+
+  it('has ended when its attempt is given up because its claim is lost', async () => {
+    const file = join(folder(), 'alive')
+    const store = sqliteStore({ path: ':memory:' })
+    let stolen = false
+    const report: Store['report'] = async (reports) => (stolen ? reports.map(() => false) : store.report(reports))
+    const { run, worker } = setUp(isolate, {}, changed(store, { report }))
+    const lost = new Promise<void>((resolve) => worker.on('lease_lost', () => resolve()))
+    stolen = true
+    await run('saysAndWrites', file)
+    await lost
+    rmSync(file)
+    await worker.stop({ timeout: '0s' })
+    expect(existsSync(file)).toBe(false)
   })
 
   it.each(['no-default', 'broken', 'missing'])('whose module cannot be used fails at once, and says why: %s', async (name) => {

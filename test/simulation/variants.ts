@@ -12,8 +12,8 @@ import { Waiters } from '../../src/waiters.js'
 import { Attempt } from '../../src/worker/attempt.js'
 import { Lease } from '../../src/worker/lease.js'
 import { ClaimLoop } from '../../src/worker/loop.js'
+import { Timers } from '../../src/timers.js'
 import { AttemptStreams } from '../../src/worker/streams.js'
-import { Timers } from '../../src/worker/timers.js'
 import type { World } from './world.js'
 
 export interface Variant {

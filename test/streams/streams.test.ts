@@ -5,7 +5,7 @@ import { PermanentError, TransientError, type JobContext, type JobStream } from 
 import { DATABASES } from '../faults/support/databases.js'
 import { defineJob } from '../effects/support.js'
 import { testQueue } from '../../src/testing/index.js'
-import { signal } from '../../src/worker/timers.js'
+import { signal } from '../../src/timers.js'
 
 type Context = JobContext<Record<string, unknown>>
 

@@ -3,7 +3,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { Attempt } from '../../src/worker/attempt.js'
 import { Reports } from '../../src/worker/reports.js'
-import { signal } from '../../src/worker/timers.js'
+import { signal } from '../../src/timers.js'
 import type { Outcome } from '../../src/transition.js'
 import { testQueue, type TestQueue } from '../../src/testing/test-queue.js'
 

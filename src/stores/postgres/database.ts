@@ -15,7 +15,8 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { JobtableError } from '../../errors.js'
 import type { Query, Values, Work } from '../../transactions/transaction.js'
-import { within } from '../../worker/timers.js'
+import { Thrown } from '../thrown.js'
+import { within } from '../../timers.js'
 import { isPool, openPool, PLANNED_FREELY, refusesParameters, type PgClient, type PgPool } from './connections.js'
 import type { Dialect } from './dialect.js'
 import { explain, isBroken, isConflict, isUnprepared, NoAnswer } from './failure.js'
@@ -55,7 +56,7 @@ export class Database {
   readonly #spoilt = new WeakSet<PgClient>()
   /** Connections that are lent to products, and who waits for one. */
   #onLoan = 0
-  readonly #borrowers: (() => void)[] = []
+  readonly #borrowers = new Set<() => void>()
   /** Rejects whoever waits for a connection. */
   readonly #refusals = new Set<(error: Error) => void>()
   #pool: Promise<PgPool> | undefined
@@ -110,25 +111,46 @@ export class Database {
   }
 
   /**
-   * A connection for a transaction of the product's, whose statements take their time. Whether a commit that got no answer took effect
-   * is unknown, as everywhere.
+   * A connection for a transaction of the product's, whose statements take their time: until the signal is aborted, which cuts it.
+   * Whether a commit that got no answer took effect is unknown, as everywhere.
    */
-  async lend<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
-    const most = Math.floor(((await this.#explained(() => this.size())) ?? 0) / 2)
+  async lend<T>(work: (client: PgClient) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    // One connection listens, and of the others half is for claims, heartbeats and settlements.
+    const most = Math.floor((((await this.#explained(() => this.size())) ?? 0) - 1) / 2)
     if (most < 1) {
       throw new JobtableError(
         'config_invalid',
-        `job.transaction needs a pool of at least 2 connections, for it takes no more than half of them: let the pool of ${this.name} have more, or use a transaction of your own library with job.complete or job.checkpoint`,
+        `job.transaction needs a pool of at least 3 connections, for it takes no more than half of those that do not listen: let the pool of ${this.name} have more, or use a transaction of your own library with job.complete or job.checkpoint`,
       )
     }
-    while (this.#onLoan >= most) await new Promise<void>((resolve) => this.#borrowers.push(resolve))
+    while (this.#onLoan >= most) {
+      await this.#loanIsBack(signal)
+      if (signal?.aborted) break
+    }
     this.#onLoan++
     try {
-      return await this.#explained(() => this.#borrowed((client) => this.#commit(client, () => work(client))))
+      signal?.throwIfAborted()
+      return await this.#explained(() => this.#borrowed((client) => this.#commit(client, work, signal)))
+    } catch (error) {
+      throw error instanceof Thrown ? error.cause : error
     } finally {
       this.#onLoan--
-      this.#borrowers.shift()?.()
+      const [next] = this.#borrowers
+      next?.()
     }
+  }
+
+  #loanIsBack(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve()
+      const wake = (): void => {
+        this.#borrowers.delete(wake)
+        signal?.removeEventListener('abort', wake)
+        resolve()
+      }
+      this.#borrowers.add(wake)
+      signal?.addEventListener('abort', wake)
+    })
   }
 
   /** A connection for good, which the caller gives back by `release(true)`. */
@@ -167,7 +189,7 @@ export class Database {
     try {
       return await work(client)
     } catch (error) {
-      broken = isBroken(error)
+      broken = !(error instanceof Thrown) && isBroken(error)
       throw error
     } finally {
       this.#giveBack(client, broken)
@@ -265,17 +287,53 @@ export class Database {
     }
   }
 
-  async #commit<T>(client: PgClient, work: () => Promise<T>): Promise<T> {
-    await answered(client.query(`BEGIN; ${PLANNED_FREELY}`), this.#answerMs)
+  async #commit<T>(client: PgClient, work: (client: PgClient) => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    const begin = `BEGIN; ${PLANNED_FREELY}; SELECT pg_backend_pid() AS pid`
+    const answers = (await answered(client.query(begin), this.#answerMs)) as unknown as { rows: { pid: number }[] }[]
+    let answer: T
     try {
-      const answer = await work()
-      const { command } = await answered(client.query('COMMIT'), this.#answerMs)
-      if (command === 'ROLLBACK') throw new RolledBack()
-      return answer
+      answer = await this.#unlessAborted(client, answers.at(-1)!.rows[0]!.pid, () => work(client), signal)
     } catch (error) {
-      if (!isBroken(error)) await answered(client.query('ROLLBACK'), this.#answerMs).catch(() => this.#spoilt.add(client))
-      throw error
+      await this.#rollBack(client)
+      throw new Thrown(error)
     }
+    const { command } = await answered(client.query('COMMIT'), this.#answerMs)
+    // Whoever has seen its statements knows which of them it was.
+    if (command === 'ROLLBACK') throw new Thrown(new RolledBack())
+    return answer
+  }
+
+  /** What was cut is given up at once, though the work may take its time to see it. */
+  async #unlessAborted<T>(client: PgClient, pid: number, work: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    if (!signal) return work()
+    signal.throwIfAborted()
+    let abort!: () => void
+    const aborted = new Promise<never>((_, reject) => {
+      abort = () => {
+        cut(client)
+        this.#cancel(pid)
+        reject(signal.reason as Error)
+      }
+      signal.addEventListener('abort', abort)
+    })
+    try {
+      return await Promise.race([work(), aborted])
+    } finally {
+      signal.removeEventListener('abort', abort)
+    }
+  }
+
+  /** A server that is at a statement does not see that its client has gone. Where it cannot be told, it sees that at its end. */
+  #cancel(pid: number): void {
+    const cancel = function* (): Work<void> {
+      yield { sql: 'SELECT pg_cancel_backend($1::int)', params: [pid] }
+    }
+    this.run(cancel).catch(() => {})
+  }
+
+  /** The function has thrown, for whatever reason. A connection on which that cannot be taken back is of no more use. */
+  async #rollBack(client: PgClient): Promise<void> {
+    await answered(client.query('ROLLBACK'), this.#answerMs).catch(() => this.#spoilt.add(client))
   }
 
   async #steps<T>(client: PgClient, work: () => Work<T>, answerMs: number): Promise<T> {
@@ -303,17 +361,8 @@ export class Database {
 }
 
 /** Rejects with `NoAnswer` when the promise is not settled in time. */
-export async function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer(ms)), ms)
-  })
-  try {
-    return await Promise.race([answer, late])
-  } finally {
-    clearTimeout(timer)
-    answer.catch(() => {}) // If it fails after all, nobody waits for it any more.
-  }
+export function answered<T>(answer: Promise<T>, ms: number): Promise<T> {
+  return within(ms, answer, () => new NoAnswer(ms))
 }
 
 /** The database commits nothing after a statement that failed, and says so only in the answer to COMMIT. */

@@ -1,6 +1,6 @@
 /**
- * A connection of the pool, lent for a transaction with the statements of a product. It may be lent for long, so that at most half of
- * the pool is: claims, heartbeats and settlements have the other half.
+ * A connection of the pool, lent for a transaction with the statements of a product. It may be lent for long, so that less than
+ * half of the pool is: claims, heartbeats, settlements and the connection that listens have the rest.
  */
 import { describeError } from '../../classify/describe.js'
 import type { OwnTransaction } from '../../effects/record.js'
@@ -8,7 +8,7 @@ import { JobtableError } from '../../errors.js'
 import type { Query, QueryParameter, Values } from '../../transactions/transaction.js'
 import type { PgClient } from './connections.js'
 import { RolledBack, type Database } from './database.js'
-import { sqlState } from './failure.js'
+import { explain, sqlState } from './failure.js'
 
 /** SQLSTATE in_failed_sql_transaction. */
 const ABORTED = '25P02'
@@ -17,22 +17,30 @@ class LentTransaction implements OwnTransaction {
   readonly library = 'jobtable'
   readonly database = 'postgres'
   readonly #client: PgClient
+  readonly #about: Database
   #open = true
   /** Of the statement since which the database refuses all others; it tells no one which it was. */
   #failure: unknown
 
-  constructor(client: PgClient) {
+  constructor(client: PgClient, about: Database) {
     this.#client = client
+    this.#about = about
   }
 
   isOpen(): boolean {
     return this.#open
   }
 
+  /** A statement of jobtable's own. */
   async run({ sql, params }: Query): Promise<readonly Values[]> {
-    return (await this.#ask({ text: sql, values: params, rowMode: 'array' })).rows as Values[]
+    try {
+      return (await this.#ask({ text: sql, values: params, rowMode: 'array' })).rows as Values[]
+    } catch (error) {
+      throw explain(error, this.#about.name, this.#about.dialect.schema)
+    }
   }
 
+  /** What goes wrong with one of the product's is the product's to know, as the driver says it. */
   async query(sql: string, params: readonly QueryParameter[]): Promise<object[]> {
     return (await this.#ask({ text: sql, values: params })).rows as object[]
   }
@@ -66,18 +74,22 @@ class LentTransaction implements OwnTransaction {
 }
 
 /** See `Store.transact`. */
-export async function lend<T>(database: Database, work: (transaction: OwnTransaction) => T | Promise<T>): Promise<T> {
+export async function lend<T>(
+  database: Database,
+  work: (transaction: OwnTransaction) => T | Promise<T>,
+  signal?: AbortSignal,
+): Promise<T> {
   let failure: unknown
   try {
     return await database.lend(async (client) => {
-      const transaction = new LentTransaction(client)
+      const transaction = new LentTransaction(client, database)
       try {
         return await work(transaction)
       } finally {
         failure = transaction.failure
         transaction.end()
       }
-    })
+    }, signal)
   } catch (error) {
     throw error instanceof RolledBack ? swallowed(failure) : error
   }

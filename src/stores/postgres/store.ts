@@ -111,7 +111,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     recordStep: (fence, step) => read(() => recordStep(text, fence, step)),
     recordIn: (transaction, write) => recordOrSpoil(database, transaction, write),
     resolveStep: (failed, step, by) => write(() => resolveStep(text, failed, step, by), 'state'),
-    transact: (work) => lend(database, work),
+    transact: (work, signal) => lend(database, work, signal),
 
     streams: (jobId) => read(() => streamsOf(text, jobId)),
     readStream: (jobId, name, after, limit) => readMuch(() => readStream(text, jobId, name, after, limit)),

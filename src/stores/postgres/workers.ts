@@ -22,12 +22,12 @@ VALUES ($1, $2, $3, $4, $5::text::jsonb, $6::text::jsonb, $7, {now}, {now}, ${LE
 
 const RETIRE = `DELETE FROM {workers} WHERE id = $1`
 
-/** Walks jobs_running and asks job_workers by primary key. What another transaction is settling is passed over. */
+/** Walks jobs_running and asks job_workers by primary key. What another transaction has locked, perhaps to settle it, is passed over. */
 const LOST = `
 SELECT ${columnsOf('jobs.')} FROM {jobs} AS jobs
 WHERE jobs.status = 'running' AND ($2::text[] IS NULL OR jobs.type = ANY ($2::text[])) AND NOT EXISTS (
   SELECT 1 FROM {workers} AS workers WHERE workers.id = jobs.locked_by AND workers.lease_until > {now})
-ORDER BY jobs.locked_at, jobs.id LIMIT $1`
+ORDER BY jobs.locked_at, jobs.id LIMIT $1 FOR NO KEY UPDATE OF jobs SKIP LOCKED`
 
 /** By jobs_running for each dead worker. */
 const DEAD = `

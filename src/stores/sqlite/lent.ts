@@ -40,13 +40,6 @@ export class LentTransaction implements OwnTransaction {
   }
 }
 
-/** Carries an error of the product's past what is done about the database's own. */
-export class Thrown extends Error {
-  constructor(cause: unknown) {
-    super('the function of a transaction threw', { cause })
-  }
-}
-
 export function asynchronous(promise: Promise<unknown>): JobtableError {
   promise.catch(() => {}) // What it did after the first wait was refused, and is told by the error.
   return new JobtableError(

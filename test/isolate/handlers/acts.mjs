@@ -70,6 +70,14 @@ const acts = {
     writeFileSync(payload.value, String(process.pid))
     for (;;);
   },
+  writes: ({ payload }) => {
+    for (;;) writeFileSync(payload.value, 'alive')
+  },
+  saysAndWrites: ({ log, payload }) => {
+    writeFileSync(payload.value, 'alive')
+    log.info('begun')
+    for (;;) writeFileSync(payload.value, 'alive')
+  },
   exit: () => process.exit(7),
   memory: () => {
     const all = []

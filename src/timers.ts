@@ -86,14 +86,18 @@ export function signal(): { promise: Promise<void>; resolve(): void } {
   return { promise, resolve }
 }
 
-/** Rejects when the promise is not settled in time. */
-export async function within<T>(ms: number, promise: Promise<T>): Promise<T> {
+/** Rejects when the promise is not settled in time, with what `late` makes. */
+export async function within<T>(
+  ms: number,
+  promise: Promise<T>,
+  late = (): Error => new Error(`not done within ${ms} ms`),
+): Promise<T> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not done within ${ms} ms`)), ms)
+  const tooLate = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(late()), ms)
   })
   try {
-    return await Promise.race([promise, late])
+    return await Promise.race([promise, tooLate])
   } finally {
     clearTimeout(timer)
     promise.catch(() => {}) // If it fails after all, nobody waits for it any more.
