@@ -108,6 +108,11 @@ export class Steps {
   /** When the handler has returned: waits for what is in flight, and throws for what the handler has left behind. */
   async handlerReturned(): Promise<void> {
     await this.inFlight.handlerReturned()
+    this.checkNothingLeft()
+  }
+
+  /** Throws where an effect of an earlier attempt is in doubt and was not asked for by this one. */
+  checkNothingLeft(): void {
     for (const { name, kind, state } of this.#loaded.values()) {
       if (kind !== 'effect' || state !== 'started' || this.#asked.has(name)) continue
       throw changed(
@@ -145,6 +150,9 @@ export class Steps {
     signal.throwIfAborted()
     // The last look at the claim before the call: nobody else has taken the job over.
     await this.#record({ ...started, kind: 'effect', state: 'started' })
+    // Nothing was sent this time: nobody need be asked about it.
+    if (signal.aborted && !doubt) await this.#record({ ...started, kind: 'effect', state: 'refused' })
+    signal.throwIfAborted()
     let value: Value
     try {
       value = await options.run(JSON.parse(started.request) as Body, { key: started.key, signal })

@@ -115,6 +115,7 @@ export class Transactions {
     const { row, type, encodeResult } = this.#env
     const result = encodeResult(yield* wait(type.validateResult(given)))
     if (!transaction.isOpen()) throw tooLate(transaction)
+    this.#env.steps.checkNothingLeft()
     this.completion = settlementOf(row, { type: 'succeeded', result }, type, false)
     const { id, token, settlement, maxAttempts, keepForMs } = this.completion
     // With the completion, after which nothing more could be appended; reports would wait for its transaction.

@@ -84,3 +84,10 @@ it('an effect is not called by a handler that was cut off while it was recorded'
   expect(calls).toEqual([])
   expect(await state()).toBe('started')
 })
+
+it('an effect is not called once the handler was told to stop while it was recorded, and is free to begin anew', async () => {
+  const { run, calls, state } = await scene(({ attempt }) => attempt.abort('shutdown'))
+  expect(await run()).toMatchObject({ type: 'handed_back' })
+  expect(calls).toEqual([])
+  expect(await state()).toBe('refused')
+})

@@ -412,5 +412,16 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
       }
       expect(await deployed(before, (job) => job.step('other', () => 1))).toMatchObject(failed(/charge is unknown/))
     })
+
+    it('where such an effect is not asked for by a handler that completes the job in a transaction', async () => {
+      const before: Parameters<typeof defineJob>[1] = async (job) => {
+        await effect('charge', request, throws(brokenOff()))(job)
+      }
+      const completes: Parameters<typeof defineJob>[1] = async (job) => {
+        await job.step('other', () => 1)
+        await job.transaction(() => 'done')
+      }
+      expect(await deployed(before, completes)).toMatchObject(failed(/charge is unknown/))
+    })
   })
 })

@@ -50,6 +50,7 @@ const MUST_BE_MET: readonly string[] = [
   ...['same_key', 'reconcile', 'hold'].map((onUnknown) => `effect: its job succeeded, ${onUnknown}`),
   ...['same_key', 'reconcile'].map((onUnknown) => `effect: begun again, ${onUnknown}`),
   'effect: given from the record',
+  'effect: inherited',
   'step: given from the record',
   'handler: held',
   'stream: a piece was sent again',

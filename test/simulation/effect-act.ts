@@ -76,9 +76,13 @@ const EXPECTED: Partial<Record<ErrorCode, End>> = {
   store_unavailable: 'transient',
 }
 
-/** How a handler ended whose step or effect threw this; undefined where no fault explains it. */
-export function endOfEffect(error: unknown, signal: AbortSignal): End | undefined {
+/**
+ * How a handler ended whose step or effect threw this; undefined where no fault explains it. An heir may ask for something else than the job
+ * whose effect it goes on with.
+ */
+export function endOfEffect(error: unknown, signal: AbortSignal, isHeir: boolean): End | undefined {
   if (signal.aborted && error === signal.reason) return 'aborted'
+  if (error instanceof JobtableError && error.code === 'steps_changed' && isHeir) return 'permanent'
   if (error instanceof JobtableError) return EXPECTED[error.code]
   if (error instanceof RetryAfter) return 'snoozed'
   if (error instanceof PermanentError) return 'permanent'

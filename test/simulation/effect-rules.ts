@@ -3,7 +3,7 @@
  * down anew; the table must be the same after each write, and so must what a handler reads. What happens at the provider is counted.
  */
 import type { FailedJob, NewStep, RecordOutcome, StepRow } from '../../src/effects/record.js'
-import type { Fence, JobRow } from '../../src/store.js'
+import type { Fence, InsertOutcome, JobRow, NewJob } from '../../src/store.js'
 import type { Attempt } from '../../src/worker/attempt.js'
 import { holds, type Arguments, type Method } from './connection.js'
 import type { OnUnknown } from './effect-act.js'
@@ -20,6 +20,9 @@ interface Claims {
   isLive(row: JobRow | undefined, token: string | null): boolean
 }
 
+/** The attempt that a person's word counts as. */
+const NO_ATTEMPT = 0
+
 /** The columns that a write decides. */
 const COLUMNS = ['name', 'kind', 'state', 'attempt', 'request', 'key', 'value'] as const
 
@@ -31,6 +34,8 @@ export class EffectRules {
   readonly #happened = new Map<string, number>()
   /** What the first call of a job's effect brought. One that was refused begins anew, with the same key. */
   readonly #calls = new Map<string, { key: string; body: string | null }>()
+  /** Jobs that go on with the effects of another. Their steps are their own, and what they draw is another number. */
+  readonly #heirs = new Set<string>()
   /** Claims whose holder was told that the effect had not been done, by `job token`. */
   readonly #toldNotDone = new Set<string>()
 
@@ -58,6 +63,15 @@ export class EffectRules {
         this.#resolve(failed, step, answer as boolean)
         return this.#compare(failed.id, await stored(failed.id))
       }
+      case 'insert': {
+        const inserted = answer as InsertOutcome[]
+        for (const [i, job] of (args as Arguments<'insert'>)[0].entries()) {
+          if (inserted[i]!.type !== 'inserted') continue
+          this.#inherit(job)
+          this.#compare(job.id, await stored(job.id))
+        }
+        return
+      }
       case 'steps':
         return this.#compare(args[0] as string, answer as StepRow[])
       case 'repair':
@@ -70,7 +84,20 @@ export class EffectRules {
 
   /** The job is deleted: another may come under its id. */
   forget(jobId: string): void {
-    for (const each of [this.#recorded, this.#happened, this.#calls]) each.delete(jobId)
+    for (const each of [this.#recorded, this.#happened, this.#calls, this.#heirs]) each.delete(jobId)
+  }
+
+  /** One that takes the place of a failed or canceled job goes on with its effects. */
+  #inherit({ id, supersedes }: NewJob): void {
+    if (!supersedes || supersedes.status === 'succeeded') return
+    const effects = [...this.#of(supersedes.id).values()].filter(({ kind, state }) => kind === 'effect' && state !== 'refused')
+    if (effects.length === 0) return
+    this.#world.coverage.count('effect: inherited')
+    this.#heirs.add(id)
+    this.#recorded.set(id, new Map(effects.map((effect) => [effect.name, { ...effect }])))
+    const call = this.#calls.get(supersedes.id)
+    if (call) this.#calls.set(id, { ...call })
+    this.#happened.set(id, this.#happened.get(supersedes.id) ?? 0)
   }
 
   #record({ id, token }: Fence, step: NewStep, answer: RecordOutcome): void {
@@ -112,7 +139,9 @@ export class EffectRules {
     const before = steps.get(step.name)
     const row = this.#claims.row(id)
     const status = row?.status
-    const may = status === 'failed' && row?.finishedAt === finishedAt && before?.kind === 'effect' && before.state === 'started'
+    const isOver = (status === 'failed' || status === 'canceled') && row?.supersededBy === null
+    const isOpen = before?.kind === 'effect' && (before.state === 'started' || before.attempt === NO_ATTEMPT)
+    const may = isOver && isOpen && row?.finishedAt === finishedAt
     if (answer !== may)
       return this.#fail(
         'a person decides on held effects',
@@ -122,7 +151,7 @@ export class EffectRules {
     this.#world.coverage.count(`resolve: ${step.state}`)
     this.#world.note(null, () => `the effect of ${id} is resolved as ${step.state}`)
     if (step.state === 'refused') this.#freed(id)
-    steps.set(step.name, { ...before!, ...step })
+    steps.set(step.name, { ...before!, ...step, attempt: NO_ATTEMPT })
   }
 
   #compare(id: string, actual: readonly StepRow[]): void {
@@ -200,6 +229,10 @@ export class EffectRules {
         'effects happen once',
         `${id} succeeded, its effect is ${recorded?.state ?? 'not recorded'}, and has ${happened ? '' : 'not '}happened`,
       )
+  }
+
+  isHeir(id: string): boolean {
+    return this.#heirs.has(id)
   }
 
   inDoubt(id: string): boolean {

@@ -161,7 +161,7 @@ class Handling {
     try {
       await performEffect(this.#job, plan, caller, this.#world, this.#observers.effects)
     } catch (error) {
-      this.#effectEnd = endOfEffect(error, this.#job.signal)
+      this.#effectEnd = endOfEffect(error, this.#job.signal, this.#observers.effects.isHeir(this.#job.id))
       if (this.#effectEnd === undefined) this.#world.fail('nothing fails unexpectedly', describe(error))
       throw error
     }
