@@ -142,7 +142,8 @@ describe('a download', () => {
     const { get, store } = await bench()
     const read = store.get.bind(store)
     for (const size of ['"26"', '-', 'null', '1e99']) {
-      store.get = async (ids) => (await read(ids)).map((row) => row && { ...row, result: row.result!.replace('26', size) })
+      store.get = async (ids) =>
+        (await read(ids)).map((row) => row && { ...row, result: row.result!.replace('"size":26', `"size":${size}`) })
       expect((await get()).status).toBe(404)
     }
   })
