@@ -307,11 +307,10 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
     const reason = this.#aborted?.reason
     if (reason === 'shutdown') return { type: 'handed_back' }
     if (isInstance(error, RetryAfter)) return { type: 'snoozed', delayMs: error.delayMs }
-    const classification = reason === 'canceled' || reason === 'timeout' ? classify(this.#aborted) : this.#classify(error)
+    const said = reason === 'canceled' || reason === 'timeout' ? classify(this.#aborted) : this.#classify(error)
     // Not by a lost claim: whoever has lost it writes nothing, whatever is decided here.
-    if (classification.code === 'lease_lost' && reason === undefined) {
-      Object.assign(classification, { kind: 'permanent', code: 'misconfigured', blame: 'developer' })
-    }
+    const notLost = said.code === 'lease_lost' && reason === undefined
+    const classification: Classification = notLost ? { kind: 'permanent', code: 'misconfigured', blame: 'developer' } : said
     const own = ownUserMessage(error)
     return {
       type: 'threw',
