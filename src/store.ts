@@ -146,8 +146,13 @@ export interface FencedSettlement extends Fence {
  * - `lost`: the fence did not hold; nothing was changed
  * - `cancel_requested`: the claim is held, but somebody has asked for its cancellation, and the settlement would have been `retrying`
  *   or `failed`. Nothing was changed: decide again, knowing of the request
+ * - `locked`: the claim is held, but a transaction of somebody else's, which is still open, has locked the row. Nothing was changed: try again
+ *   later
  */
-export type SettleOutcome = 'settled' | 'lost' | 'cancel_requested'
+export type SettleOutcome = 'settled' | 'lost' | 'cancel_requested' | 'locked'
+
+/** What became of a report, in the same words. */
+export type ReportOutcome = 'written' | 'lost' | 'locked'
 
 /** What a handler reports while it runs. An absent part is left as it is. */
 export interface Report extends Fence {
@@ -323,12 +328,13 @@ export interface Store extends StepStore, StreamStore {
 
   /**
    * Ends claims, in one commit: writes the settlement, clears the claim, and for a final status stamps `finishedAt`. A
-   * settlement's entry is appended to the history, of which the newest `MAX_HISTORY` are kept. Answers for each, in order.
+   * settlement's entry is appended to the history, of which the newest `MAX_HISTORY` are kept. Answers for each, in order. No settlement
+   * waits for long because the row of another is locked: neither here, nor in `claim` and `report`.
    */
   settle(settlements: readonly FencedSettlement[]): Promise<SettleOutcome[]>
 
-  /** Writes stages, progress, timeline events and what streams got, in one commit; answers for each whether its fence held. */
-  report(reports: readonly Report[]): Promise<boolean[]>
+  /** Writes stages, progress, timeline events and what streams got, in one commit. Answers for each, in order. */
+  report(reports: readonly Report[]): Promise<ReportOutcome[]>
 
   /** Signs a worker on, with a lease of `leaseMs` from now, under an id that was never used before. Needed before it claims. */
   register(worker: WorkerInfo, leaseMs: number): Promise<void>

@@ -1,5 +1,6 @@
 /** How a running handler reads and writes what is recorded of its job. In an isolated handler, by messages to its worker. */
 import { JobtableError } from '../errors.js'
+import { isPassing } from '../outage.js'
 import type { Fence } from '../store.js'
 import type { NewStep, StepRow, StepStore } from './record.js'
 
@@ -28,7 +29,6 @@ export interface StoreLogEnv {
 const PATIENCE_MS = 30_000
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 2_000
-const PASSING: ReadonlySet<string> = new Set(['store_busy', 'store_unavailable', 'store_read_only'])
 
 export class StoreLog implements StepLog {
   readonly #env: StoreLogEnv
@@ -76,8 +76,7 @@ export class StoreLog implements StepLog {
       try {
         return await work()
       } catch (error) {
-        const passing = error instanceof JobtableError && PASSING.has(error.code)
-        if (!passing || performance.now() + pauseMs > until) throw error
+        if (!isPassing(error) || performance.now() + pauseMs > until) throw error
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs))
     }

@@ -22,6 +22,7 @@ import type {
   Overview,
   PrunedJob,
   Report,
+  ReportOutcome,
   Retention,
   SettleOutcome,
   Store,
@@ -218,18 +219,18 @@ class Model implements ModelStore {
     return 'settled'
   }
 
-  async report(reports: readonly Report[]): Promise<boolean[]> {
+  async report(reports: readonly Report[]): Promise<ReportOutcome[]> {
     this.#open()
     const now = this.#clock.now()
-    const held = reports.map((report) => {
-      if (this.#held(report) === undefined) return false
+    const outcomes = reports.map((report): ReportOutcome => {
+      if (this.#held(report) === undefined) return 'lost'
       this.#write(report.id, (stored) => this.#rules.reported(stored, report, now))
       for (const event of report.events ?? []) this.#note(report.id, event, now)
       for (const piece of report.streams ?? []) this.#tables.streams.append(this.#held(report)!, piece)
-      return true
+      return 'written'
     })
     this.#changed()
-    return held
+    return outcomes
   }
 
   async steps(jobId: string): Promise<StepRow[]> {

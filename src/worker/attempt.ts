@@ -245,7 +245,7 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
       row: this.row,
       type: this.preparedType,
       encodeResult: (result) => encodeResult(result, this.type, this.#folder),
-      flush: () => this.#env.reports.flush(),
+      flush: () => this.#env.reports.flush(this),
       lastOfStreams: () => this.streams?.last() ?? [],
       ended: () => this.#ended,
       leaseLost: () => this.leaseLost(),
@@ -262,7 +262,7 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
     const event: NewEvent = { kind: 'stage', attempt: this.attempt, message: text, data: null }
     // The row has every stage; the timeline has the first ones.
     this.#env.reports.add(this, { stage: text, ...(++this.#stages <= MOST_STAGES && { event }) })
-    await this.#env.reports.flush()
+    await this.#env.reports.flush(this)
   }
 
   #makeProgress(fraction: number): void {

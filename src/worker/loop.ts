@@ -12,9 +12,11 @@
  * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile. What has no answer
  * may have taken effect all the same. The token of such a claim is remembered, and what a heartbeat shows to be held under it is
  * handed back. Such a settlement, when it is found to be lost at the next try, is looked for in its row.
+ *
+ * A settlement whose row somebody else has locked is set aside, and tried again apart from the exchanges, which would wait for it.
  */
 import { uuidv7 } from 'uuidv7'
-import { JobtableError } from '../errors.js'
+import { isOutage } from '../outage.js'
 import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
 import { isLeftBy, type ClaimSettlement } from './maintenance.js'
 import { Pace } from './pace.js'
@@ -25,6 +27,7 @@ const PREFETCH_MS = 20
 const HAND_BACK_MS = 500
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
+const LOCKED_PAUSE_MS = 1_000
 const MOST_UNANSWERED = 1_000
 
 export interface LoopEnv {
@@ -39,7 +42,7 @@ export interface LoopEnv {
   start(row: JobRow): void
   /** The settlement of a claimed job that was never started. */
   handBack(row: JobRow): ClaimSettlement
-  /** A settlement was answered. */
+  /** A settlement was answered. One that was `locked` is kept, and answered again. */
   settled(settlement: ClaimSettlement, outcome: SettleOutcome): void
   /** The store refused to claim for this worker; wake the loop once it has registered anew. */
   leaseLost(): void
@@ -51,11 +54,6 @@ export interface LoopEnv {
 }
 
 type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
-
-/** Whether the database could not serve, so that the same call may succeed later. */
-function isOutage(error: unknown): boolean {
-  return error instanceof JobtableError && /^(store|schema)_/.test(error.code)
-}
 
 export class ClaimLoop {
   readonly #env: LoopEnv
@@ -85,6 +83,9 @@ export class ClaimLoop {
   readonly #unanswered = new Set<string>()
   /** Settlements that had no answer. */
   readonly #doubtful = new WeakSet<ClaimSettlement>()
+  #locked: ClaimSettlement[] = []
+  readonly #toldLocked = new WeakSet<ClaimSettlement>()
+  #lockedTimer: NodeJS.Timeout | undefined
 
   constructor(env: LoopEnv) {
     this.#env = env
@@ -158,13 +159,15 @@ export class ClaimLoop {
     this.#claiming = false
     this.#outbox = []
     this.#waiting = []
+    this.#locked = []
     clearTimeout(this.#timer)
+    clearTimeout(this.#lockedTimer)
     clearTimeout(this.#staleTimer)
   }
 
   /** Settlements that are not known to be written. */
   get unsettled(): number {
-    return this.#outbox.length + this.#inFlight
+    return this.#outbox.length + this.#inFlight + this.#locked.length
   }
 
   #schedule(): void {
@@ -249,8 +252,10 @@ export class ClaimLoop {
   #settled(settlements: readonly ClaimSettlement[], outcomes: readonly SettleOutcome[]): void {
     const doubtful: ClaimSettlement[] = []
     settlements.forEach((settlement, i) => {
-      if (outcomes[i] === 'lost' && this.#doubtful.has(settlement)) doubtful.push(settlement)
-      else this.#told(settlement, outcomes[i]!)
+      const outcome = outcomes[i]!
+      if (outcome === 'locked') this.#setAside(settlement)
+      else if (outcome === 'lost' && this.#doubtful.has(settlement)) doubtful.push(settlement)
+      else this.#told(settlement, outcome)
     })
     if (doubtful.length > 0) void this.#lookFor(doubtful)
   }
@@ -264,6 +269,28 @@ export class ClaimLoop {
     // Where the rows cannot be read, nobody can say that they were written.
     const rows = await this.#env.store.get(settlements.map(({ id }) => id)).catch(() => [])
     settlements.forEach((settlement, i) => this.#told(settlement, isLeftBy(settlement, rows[i]) ? 'settled' : 'lost'))
+    this.#schedule()
+  }
+
+  #setAside(settlement: ClaimSettlement): void {
+    this.#inFlight--
+    if (this.#closed) return
+    this.#locked.push(settlement)
+    if (!this.#toldLocked.has(settlement)) this.#env.settled(settlement, 'locked')
+    this.#toldLocked.add(settlement)
+    this.#lockedTimer ??= setTimeout(() => void this.#settleLocked(), LOCKED_PAUSE_MS)
+  }
+
+  async #settleLocked(): Promise<void> {
+    this.#lockedTimer = undefined
+    const settlements = this.#locked
+    this.#locked = []
+    this.#inFlight += settlements.length
+    try {
+      this.#settled(settlements, await this.#env.store.settle(settlements))
+    } catch (error) {
+      return this.#notSettled(settlements, error)
+    }
     this.#schedule()
   }
 

@@ -3,15 +3,22 @@
  * share one write, at most every `INTERVAL_MS`.
  *
  * While the database is away, stages, progress and log lines are let go; the texts of streams are kept, and tried again.
+ *
+ * An attempt whose row somebody else has locked is set aside, or each write of the others would wait for it: its reports are kept, and
+ * written apart from theirs, until the row is free.
  */
 import { JobtableError } from '../errors.js'
-import type { NewEvent, Report, Store } from '../store.js'
+import { isPassing } from '../outage.js'
+import type { NewEvent, Report, ReportOutcome, Store } from '../store.js'
 import type { StreamAppend } from '../streams/record.js'
 
 const INTERVAL_MS = 100
+const LOCKED_INTERVAL_MS = 1_000
+/** How long a file's note waits for a row that is locked. Milliseconds. */
+const LOCKED_PATIENCE_MS = 10_000
+const LOCKED_PAUSE_MS = 200
 /** How long to wait after a write that failed, at most. Milliseconds. */
 const LONGEST_PAUSE_MS = 2_000
-const PASSING: ReadonlySet<string> = new Set(['store_busy', 'store_unavailable', 'store_read_only'])
 
 /** The streams of an attempt. */
 export interface StreamSource {
@@ -37,15 +44,79 @@ interface Pending {
   events: NewEvent[]
 }
 
-export class Reports {
-  readonly #store: Store
-  readonly #onError: (error: unknown) => void
+type Batch = readonly (readonly [Reporter, Pending])[]
+
+function joined(older: Pending | undefined, newer: Pending | undefined): Pending {
+  return { ...older, ...newer, events: [...(older?.events ?? []), ...(newer?.events ?? [])] }
+}
+
+/** Reports that are written together, one write after another. */
+class Lane {
+  readonly #intervalMs: number
+  /** Writes, and answers whether the store served. Never rejects. */
+  readonly #write: (batch: Batch) => Promise<boolean>
   readonly #pending = new Map<Reporter, Pending>()
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | undefined
   #inFlight = new Set<Reporter>()
   #lastWrite = 0
-  #pauseMs = INTERVAL_MS
+  #pauseMs: number
+
+  constructor(intervalMs: number, write: (batch: Batch) => Promise<boolean>) {
+    this.#intervalMs = this.#pauseMs = intervalMs
+    this.#write = write
+  }
+
+  add(reporter: Reporter, pending: Pending): void {
+    this.#pending.set(reporter, joined(this.#pending.get(reporter), pending))
+    const wait = Math.max(0, this.#lastWrite + this.#pauseMs - performance.now())
+    this.#timer ??= setTimeout(() => void this.flush(), wait)
+  }
+
+  /** What waits. It does so no more. */
+  take(reporter: Reporter): Pending | undefined {
+    const pending = this.#pending.get(reporter)
+    this.#pending.delete(reporter)
+    return pending
+  }
+
+  /** What is under way is not kept either, should it come back. */
+  drop(reporter: Reporter): void {
+    this.#pending.delete(reporter)
+    this.#inFlight.delete(reporter)
+  }
+
+  has(reporter: Reporter): boolean {
+    return this.#pending.has(reporter) || this.#inFlight.has(reporter)
+  }
+
+  async flush(): Promise<void> {
+    while (this.#writing) await this.#writing
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#pending.size === 0) return
+    this.#writing = this.#writeAll().finally(() => (this.#writing = undefined))
+    await this.#writing
+  }
+
+  async #writeAll(): Promise<void> {
+    const batch = [...this.#pending]
+    this.#inFlight = new Set(this.#pending.keys())
+    this.#pending.clear()
+    this.#lastWrite = performance.now()
+    const served = await this.#write(batch)
+    this.#pauseMs = served ? this.#intervalMs : Math.min(Math.max(this.#intervalMs, LONGEST_PAUSE_MS), this.#pauseMs * 2)
+    this.#inFlight.clear()
+  }
+}
+
+export class Reports {
+  readonly #store: Store
+  readonly #onError: (error: unknown) => void
+  readonly #common = new Lane(INTERVAL_MS, (batch) => this.#write(batch))
+  readonly #aside = new Lane(LOCKED_INTERVAL_MS, (batch) => this.#write(batch))
+  /** Those whose row was locked when it was to be written last. */
+  readonly #locked = new Set<Reporter>()
 
   constructor(store: Store, onError: (error: unknown) => void) {
     this.#store = store
@@ -53,51 +124,48 @@ export class Reports {
   }
 
   add(reporter: Reporter, report: { stage?: string; progress?: number; event?: NewEvent }): void {
-    let pending = this.#pending.get(reporter)
-    if (!pending) this.#pending.set(reporter, (pending = { events: [] }))
-    if (report.stage !== undefined) pending.stage = report.stage
-    if (report.progress !== undefined) pending.progress = report.progress
-    if (report.event !== undefined) pending.events.push(report.event)
-    const wait = Math.max(0, this.#lastWrite + this.#pauseMs - performance.now())
-    this.#timer ??= setTimeout(() => void this.flush(), wait)
+    const { event, ...rest } = report
+    this.#laneOf(reporter).add(reporter, { ...rest, events: event === undefined ? [] : [event] })
   }
 
   /** Whether something of it is not stored yet. */
   has(reporter: Reporter): boolean {
-    return this.#pending.has(reporter) || this.#inFlight.has(reporter)
+    return this.#common.has(reporter) || this.#aside.has(reporter)
   }
 
-  /** Drops what waits, for a claim that is lost. */
+  /** Drops what waits, for a claim that is lost or over. */
   drop(reporter: Reporter): void {
-    this.#pending.delete(reporter)
+    this.#common.drop(reporter)
+    this.#aside.drop(reporter)
+    this.#locked.delete(reporter)
   }
 
-  /** Writes all that waits; resolves when it is stored, or could not be. Never rejects. */
-  async flush(): Promise<void> {
-    while (this.#writing) await this.#writing
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    if (this.#pending.size === 0) return
-    this.#writing = this.#write().finally(() => (this.#writing = undefined))
-    await this.#writing
+  /** Writes all that waits with what this reporter has, or of all reporters; resolves when it is stored, or could not be. Never rejects. */
+  async flush(reporter?: Reporter): Promise<void> {
+    await Promise.all((reporter ? [this.#laneOf(reporter)] : [this.#common, this.#aside]).map((lane) => lane.flush()))
   }
 
   /** Writes one event now, after what waits. Rejects when it could not be stored; answers whether the claim is still held. */
   async note(reporter: Reporter, event: NewEvent): Promise<boolean> {
-    await this.flush()
-    const [held] = await this.#store.report([{ id: reporter.id, token: reporter.token, events: [event] }])
-    if (!held) reporter.leaseLost()
-    return held === true
+    await this.flush(reporter)
+    const until = performance.now() + LOCKED_PATIENCE_MS
+    for (;;) {
+      const [outcome] = await this.#store.report([{ id: reporter.id, token: reporter.token, events: [event] }])
+      if (outcome === 'lost') reporter.leaseLost()
+      if (outcome !== 'locked') return outcome === 'written'
+      if (performance.now() > until) throw rowLocked(reporter)
+      await new Promise((resolve) => setTimeout(resolve, LOCKED_PAUSE_MS))
+    }
   }
 
-  async #write(): Promise<void> {
-    const batch = [...this.#pending]
-    this.#inFlight = new Set(this.#pending.keys())
-    this.#pending.clear()
-    this.#lastWrite = performance.now()
+  #laneOf(reporter: Reporter): Lane {
+    return this.#locked.has(reporter) ? this.#aside : this.#common
+  }
+
+  async #write(batch: Batch): Promise<boolean> {
     const pieces = batch.map(([{ streams }]) => streams?.unsent() ?? [])
     try {
-      const held = await this.#store.report(
+      const outcomes = await this.#store.report(
         batch.map(([reporter, pending], i): Report => ({
           id: reporter.id,
           token: reporter.token,
@@ -105,11 +173,8 @@ export class Reports {
           ...(pieces[i]!.length > 0 && { streams: pieces[i]! }),
         })),
       )
-      this.#pauseMs = INTERVAL_MS
-      batch.forEach(([reporter], i) => {
-        if (!held[i]) reporter.leaseLost()
-        reporter.streams?.stored(pieces[i]!)
-      })
+      batch.forEach(([reporter, pending], i) => this.#answered(reporter, pending, pieces[i]!, outcomes[i]!))
+      return true
     } catch (error) {
       // Stages, progress and log lines are for looking at: they are let go rather than hold up the work.
       this.#onError(error)
@@ -117,18 +182,40 @@ export class Reports {
         batch.flatMap(([reporter], i) => (pieces[i]!.length > 0 ? [reporter] : [])),
         error,
       )
-    } finally {
-      this.#inFlight.clear()
+      return false
     }
+  }
+
+  #answered(reporter: Reporter, pending: Pending, pieces: readonly StreamAppend[], outcome: ReportOutcome): void {
+    if (outcome === 'locked') return this.#setAside(reporter, pending, pieces)
+    if (this.#locked.delete(reporter)) {
+      const newer = this.#aside.take(reporter)
+      if (newer) this.#common.add(reporter, newer)
+    }
+    if (outcome === 'lost') reporter.leaseLost()
+    reporter.streams?.stored(pieces)
+  }
+
+  #setAside(reporter: Reporter, pending: Pending, pieces: readonly StreamAppend[]): void {
+    if (!this.has(reporter)) return
+    const newer = this.#laneOf(reporter).take(reporter)
+    this.#locked.add(reporter)
+    if (pieces.length === 0 || reporter.streams!.failed(rowLocked(reporter), true)) this.#aside.add(reporter, joined(pending, newer))
   }
 
   /** A text without its middle is none: what could not be written is written later, or its attempt fails. */
   #keepStreams(reporters: readonly Reporter[], cause: unknown): void {
     const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
-    const passing = error instanceof JobtableError && PASSING.has(error.code)
-    this.#pauseMs = Math.min(LONGEST_PAUSE_MS, this.#pauseMs * 2)
     for (const reporter of reporters) {
-      if (reporter.streams!.failed(error, passing)) this.add(reporter, {})
+      if (reporter.streams!.failed(error, isPassing(error))) this.add(reporter, {})
     }
   }
+}
+
+function rowLocked({ id }: Reporter): JobtableError {
+  return new JobtableError(
+    'store_busy',
+    `the row of job ${id} is locked by a transaction that is still open, so that nothing can be written to it: end the transaction first, and let none stay open for long; \`jobtable doctor\` lists those that do`,
+    { data: { jobId: id } },
+  )
 }

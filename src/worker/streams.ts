@@ -188,7 +188,7 @@ export class AttemptStreams implements StreamSource {
     const pieces = new Set(this.unsent())
     const until = performance.now() + PATIENCE_MS
     for (let pauseMs = FIRST_PAUSE_MS; this.#sent.some((piece) => pieces.has(piece)); pauseMs *= 2) {
-      await this.#reports.flush()
+      await this.#reports.flush(this.#attempt)
       this.#check()
       if (!this.#trouble) continue
       const restMs = Math.min(LONGEST_PAUSE_MS, pauseMs)

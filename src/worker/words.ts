@@ -7,6 +7,7 @@ import { JobtableError, type AbortCause, type Blame, type Classification } from 
 import { encodeJson } from '../json.js'
 import type { JobLog } from './context.js'
 import type { NewEvent } from '../store.js'
+import type { Settlement } from '../transition.js'
 
 export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   canceled: 'the job was canceled',
@@ -14,6 +15,13 @@ export const ABORT_MESSAGES: Readonly<Record<AbortCause, string>> = {
   lease_lost: 'the claim on the job was lost',
   shutdown: 'the worker shuts down',
   superseded: 'a newer job has taken the place of this one',
+}
+
+/** Why a job's end is not in its row. */
+export function notSettled({ status }: Settlement, why: 'lost' | 'locked'): string {
+  return why === 'lost'
+    ? `the job ended as ${status}, but its claim had been lost: that is not recorded`
+    : `the job ended as ${status}, but its row is locked by a transaction that is still open: that is recorded once the row is free`
 }
 
 const KINDS: ReadonlySet<string> = new Set(['permanent', 'transient', 'rate_limited', 'canceled', 'unknown_outcome'])

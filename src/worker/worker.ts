@@ -27,6 +27,7 @@ import { Reports } from './reports.js'
 import { Stalls } from './stalls.js'
 import { signal, Timers } from '../timers.js'
 import { startUpkeep } from './upkeep.js'
+import { notSettled } from './words.js'
 
 export interface WorkerEnv {
   types: ReadonlyMap<string, PreparedType>
@@ -255,7 +256,10 @@ export class Worker {
       this.#free(attempt, outcome)
     } else if (reports.has(attempt)) {
       // The last stage and progress must be there before the end is.
-      void reports.flush().then(() => this.#free(attempt, outcome))
+      void reports.flush(attempt).then(() => {
+        reports.drop(attempt)
+        this.#free(attempt, outcome)
+      })
     } else {
       this.#free(attempt, outcome)
     }
@@ -280,16 +284,10 @@ export class Worker {
 
   #settled(claim: ClaimSettlement, outcome: SettleOutcome): void {
     const { row, settlement } = claim
-    const facts = factsOf(row)
+    if (outcome === 'settled') return this.#listeners.settled(claim)
     if (outcome === 'cancel_requested') return this.#parts!.loop.settle({ ...claim, settlement: afterCancelRequest(settlement) })
-    if (outcome === 'lost') {
-      this.#env.logger.warn(
-        { ...facts, jobId: row.id },
-        `the job ended as ${settlement.status}, but its claim had been lost: that is not recorded`,
-      )
-      return this.#listeners.emit('lease_lost', facts)
-    }
-    this.#listeners.settled(claim)
+    this.#env.logger.warn({ ...factsOf(row), jobId: row.id }, notSettled(settlement, outcome))
+    if (outcome === 'lost') this.#listeners.emit('lease_lost', factsOf(row))
   }
 
   #changed(change: Change): void {

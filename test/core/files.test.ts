@@ -12,7 +12,7 @@ import { z } from 'zod'
 import { JobtableError } from '../../src/errors.js'
 import { fileOf, localFiles, storeFile, type FileContent, type FileStore, type JobFile } from '../../src/files.js'
 import { jobtable, type Queue } from '../../src/queue.js'
-import type { Report, Store } from '../../src/store.js'
+import type { Store } from '../../src/store.js'
 import { sqliteStore } from '../../src/stores/sqlite/index.js'
 import type { JobContext } from '../../src/worker/context.js'
 
@@ -213,7 +213,7 @@ describe('job.file', () => {
     await queue.drain()
     return job.refresh()
   }
-  const onFiles = (store: Store, answer: (reports: readonly Report[]) => Promise<boolean[]>): Partial<Store> => ({
+  const onFiles = (store: Store, answer: Store['report']): Partial<Store> => ({
     report: (reports) =>
       reports.some(({ events }) => events?.some(({ kind }) => kind === 'file')) ? answer(reports) : store.report(reports),
   })
@@ -226,7 +226,7 @@ describe('job.file', () => {
     expect(await readdir(folder)).toEqual([])
   })
   it('stores nothing for an attempt that has lost its claim', async () => {
-    open((store) => onFiles(store, async (reports) => reports.map(() => false)))
+    open((store) => onFiles(store, async (reports) => reports.map(() => 'lost')))
     const seen: unknown[] = []
     await run((job) => job.file('a.txt', 'a').catch((error: unknown) => void seen.push(error)))
     expect(seen).toMatchObject([{ code: 'lease_lost' }])

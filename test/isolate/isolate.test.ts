@@ -294,7 +294,7 @@ describe.each<Isolation>(['thread', 'process'])('a handler in a %s of its own', 
     const file = join(folder(), 'alive')
     const store = sqliteStore({ path: ':memory:' })
     let stolen = false
-    const report: Store['report'] = async (reports) => (stolen ? reports.map(() => false) : store.report(reports))
+    const report: Store['report'] = async (reports) => (stolen ? reports.map(() => 'lost') : store.report(reports))
     const { run, worker } = setUp(isolate, {}, changed(store, { report }))
     const lost = new Promise<void>((resolve) => worker.on('lease_lost', () => resolve()))
     stolen = true

@@ -90,7 +90,7 @@ export class Connection implements Store {
   settle(settlements: readonly FencedSettlement[]): Promise<Answer<'settle'>> {
     return this.#wire.call('settle', [settlements])
   }
-  report(reports: readonly Report[]): Promise<boolean[]> {
+  report(reports: readonly Report[]): Promise<Answer<'report'>> {
     return this.#wire.call('report', [reports])
   }
   register(worker: WorkerInfo, leaseMs: number): Promise<void> {

@@ -22,7 +22,7 @@ import type { QueryParameter, Values, Work } from '../../transactions/transactio
 import type { Text } from './dialect.js'
 import type { FromHere } from './places.js'
 import { moment, toHistory } from './row.js'
-import { HOLDS, outcomesOf, settlementsForSql, settleAll, settleSql, withoutRepetition } from './settle.js'
+import { HOLDS, IMPATIENT, outcomesOf, settlementsForSql, settleAll, settleFree, settleSql, withoutRepetition } from './settle.js'
 
 /** The levels of the wanted queues, found by one seek each. */
 export const everyLevel = (queues: string): string => `
@@ -65,10 +65,11 @@ place AS MATERIALIZED (
 const SETTLING = `
 settled AS (${settleSql('$6')}),
 succeeded AS (
+  WITH ${IMPATIENT}
   UPDATE {jobs} AS jobs
   SET status = 'succeeded', result = NULL, max_attempts = coalesce(jobs.max_attempts, done.max_attempts), keep_for = 0,
     finished_at = {now}, updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
-  FROM unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
+  FROM impatient, unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
   WHERE jobs.id = done.id AND ${HOLDS('done.token')}
   RETURNING jobs.id
 ),`
@@ -131,20 +132,27 @@ const STATEMENTS = {
 
 export type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
 
+export interface ClaimHow {
+  /** Without it the claim is exact. */
+  from?: FromHere | undefined
+  /** In a transaction, with no settlement waiting for a row. */
+  ofFree?: boolean
+}
+
 /** Whether its statements must be one transaction. */
 export function needsTransaction(settlements: readonly FencedSettlement[]): boolean {
   return settlements.some(({ settlement }) => settlement.status === 'retrying') || withoutRepetition(settlements) !== settlements
 }
 
-/** Without `from` the claim is exact. */
 export function* claim(
   text: Text,
   request: ClaimRequest,
   settlements: readonly FencedSettlement[],
-  from?: FromHere,
+  { from, ofFree = false }: ClaimHow = {},
 ): Work<ClaimAnswer> {
   // What is returned may be claimed by this very call: its statement must see it.
-  const before = needsTransaction(settlements) ? yield* settleAll(text, settlements) : undefined
+  const settleFirst = ofFree ? settleFree : needsTransaction(settlements) ? settleAll : undefined
+  const before = settleFirst && (yield* settleFirst(text, settlements))
   const together = before ? [] : settlements
   const { workerId, token, queues, types, limit } = request
   const params: QueryParameter[] = [

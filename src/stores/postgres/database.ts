@@ -19,15 +19,17 @@ import { Thrown } from '../thrown.js'
 import { within } from '../../timers.js'
 import { isPool, openPool, PLANNED_FREELY, refusesParameters, type PgClient, type PgPool } from './connections.js'
 import type { Dialect } from './dialect.js'
-import { explain, isBroken, isConflict, isUnprepared, NoAnswer } from './failure.js'
+import { explain, isBroken, isConflict, isLockTimeout, isUnprepared, NoAnswer } from './failure.js'
 
-export interface RunOptions {
+export interface RunOptions<T = unknown> {
   /** All statements in one transaction; else each is its own. */
   transaction?: boolean
   /** Reads much: in one transaction, planned for what is there, and with all the time that it takes. */
   much?: boolean
   /** How long to wait for each answer. Milliseconds. */
   answerMs?: number
+  /** What to do in its place, in one transaction, once it has failed for waiting for a row that somebody else has locked. */
+  ifLocked?: () => Work<T>
 }
 
 const ANSWER_MS = 10_000
@@ -81,16 +83,19 @@ export class Database {
   }
 
   /** Does the work, again from its beginning when it ran into a conflict with another transaction. */
-  run<T>(work: () => Work<T>, { much = false, transaction = much, ...options }: RunOptions = {}): Promise<T> {
+  run<T>(work: () => Work<T>, { much = false, transaction = much, ifLocked, ...options }: RunOptions<T> = {}): Promise<T> {
     const answerMs = options.answerMs ?? (much ? LONG_ANSWER_MS : this.#answerMs)
     const begin = much ? `BEGIN; ${PLANNED_FREELY}` : 'BEGIN'
     const call = this.#explained(async () => {
+      let next = { work, transaction }
       for (let tries = 1; ; tries++) {
+        const { work, transaction } = next
         try {
           if (transaction) return await this.#borrowed((client) => this.#inTransaction(client, begin, work, answerMs))
           return await this.#borrowed((client) => this.#steps(client, work, answerMs))
         } catch (error) {
           if (this.#prepares && isUnprepared(error)) this.#prepares = false
+          else if (ifLocked && work !== ifLocked && isLockTimeout(error)) next = { work: ifLocked, transaction: true }
           else if (!isConflict(error) || tries === MOST_TRIES) throw error
         }
         await sleep(tries * 5 * Math.random())

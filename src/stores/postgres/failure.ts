@@ -34,6 +34,11 @@ export function isUniqueViolation(error: unknown): boolean {
   return sqlState(error) === '23505'
 }
 
+/** Whether the statement has waited for a row that somebody else has locked, for as long as it was to. */
+export function isLockTimeout(error: unknown): boolean {
+  return sqlState(error) === '55P03'
+}
+
 /** Whether a prepared statement is not where it was prepared, or is there already: a pooler has changed the connection. */
 export function isUnprepared(error: unknown): boolean {
   const state = sqlState(error)

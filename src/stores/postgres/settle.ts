@@ -6,8 +6,12 @@
  *
  * Leaving `running` clears the claim: locked_by, claim_token and locked_at. `retrying` and `failed` are not written to a row
  * whose cancellation has been asked for in the meantime, or the request would be lost.
+ *
+ * A row may be locked by a transaction that stays open: the product's, in which it completes the job, or a person's. A write of many rows
+ * must not wait for one of them, but to lock each row first, passing over those, would cost every write dear. So a write is impatient: it fails
+ * as a whole when it has waited for `MOST_WAIT_MS`, and is made again for the rows that are free.
  */
-import type { FencedSettlement, NewEvent, Report, SettleOutcome } from '../../store.js'
+import type { Fence, FencedSettlement, NewEvent, Report, ReportOutcome, SettleOutcome } from '../../store.js'
 import { MAX_HISTORY } from '../../transition.js'
 import type { Work } from '../../transactions/transaction.js'
 import type { Text } from './dialect.js'
@@ -17,8 +21,15 @@ import { APPEND, piecesForSql } from './streams.js'
 export const HOLDS = (token: string): string =>
   `CASE WHEN jobs.status = 'running' THEN jobs.claim_token IS NOT DISTINCT FROM ${token} END`
 
+/** Short writes of others, such as a request to cancel, are over by then. It ends deadlocks, too. */
+const MOST_WAIT_MS = 250
+
+/** For a statement that joins with it: it fails when it has waited for a row for so long. It is set before the first row is there to be locked. */
+export const IMPATIENT = `impatient AS MATERIALIZED (SELECT set_config('lock_timeout', '${MOST_WAIT_MS}', true))`
+
 /** Settles what is given as JSON in `source`; part of a claim, or a statement of its own. Answers with ids. */
 export const settleSql = (source: string): string => `
+WITH ${IMPATIENT}
 UPDATE {jobs} AS jobs
 SET status = s.status,
   result = CASE WHEN s.status = 'succeeded' THEN CASE WHEN s.has_result THEN coalesce(s.result::jsonb, 'null') END ELSE jobs.result END,
@@ -35,13 +46,17 @@ SET status = s.status,
   keep_for = CASE WHEN s.status = 'retrying' THEN jobs.keep_for ELSE coalesce(s.keep_for, 0) END,
   finished_at = CASE WHEN s.status = 'retrying' THEN jobs.finished_at ELSE {now} END,
   updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
-FROM json_to_recordset(${source}::text::json) AS s (id text, token text, status text, has_result boolean, result json, user_message text, delay float8,
-  attempts int, waits int, entry json, max_attempts int, keep_for bigint)
+FROM impatient, json_to_recordset(${source}::text::json) AS s (id text, token text, status text, has_result boolean, result json,
+  user_message text, delay float8, attempts int, waits int, entry json, max_attempts int, keep_for bigint)
 WHERE jobs.id = s.id AND ${HOLDS('s.token')}
   AND (s.status IN ('succeeded', 'canceled') OR jobs.cancel_requested_at IS NULL)
 RETURNING jobs.id`
 
 const SETTLE = settleSql('$1')
+
+/** Those of the rows that nobody else has locked; they are locked now. */
+const FREE = `
+SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = ANY (ARRAY (SELECT json_array_elements_text($1::text::json))) FOR UPDATE SKIP LOCKED`
 
 const HELD = `
 SELECT jobs.id FROM json_to_recordset($1::text::json) AS s (id text, token text) JOIN {jobs} AS jobs ON jobs.id = s.id
@@ -58,6 +73,33 @@ export function* settleAll(text: Text, settlements: readonly FencedSettlement[])
     rest = rest.slice(together.length)
   }
   return outcomes
+}
+
+/** As `settleAll`, in a transaction, waiting for no row. */
+export function* settleFree(text: Text, settlements: readonly FencedSettlement[]): Work<SettleOutcome[]> {
+  return yield* ofFree<FencedSettlement, SettleOutcome>(text, settlements, settleAll)
+}
+
+/** As `reportAll`, in a transaction, waiting for no row. */
+export function* reportFree(text: Text, reports: readonly Report[]): Work<ReportOutcome[]> {
+  return yield* ofFree<Report, ReportOutcome>(text, reports, reportAll)
+}
+
+/** Makes the writes whose rows are free. Of the others, one whose claim is held may be made later. */
+function* ofFree<Write extends Fence, Outcome>(
+  text: Text,
+  writes: readonly Write[],
+  make: (text: Text, free: readonly Write[]) => Work<Outcome[]>,
+): Work<(Outcome | 'locked' | 'lost')[]> {
+  const free = ids(yield { sql: text(FREE), params: [JSON.stringify(writes.map(({ id }) => id))] })
+  const made = yield* make(
+    text,
+    writes.filter(({ id }) => free.has(id)),
+  )
+  const others = writes.filter(({ id }) => !free.has(id))
+  const held = others.length === 0 ? free : ids(yield { sql: text(HELD), params: [fencesForSql(others)] })
+  let next = 0
+  return writes.map(({ id }) => (free.has(id) ? made[next++]! : held.has(id) ? 'locked' : 'lost'))
 }
 
 /** What became of settlements, given the ids of those that were written. */
@@ -110,12 +152,12 @@ function fencesForSql(fences: readonly { id: string; token: string | null }[]): 
   return JSON.stringify(fences.map(({ id, token }) => ({ id, token })))
 }
 
-/** Writes a row only where something is to be said on it; answers with the positions of the reports whose fence held. */
+/** Writes a row only where something is to be said on it; answers with the positions of the reports that are written. */
 const reportSql = (append: string): string => `
-WITH report AS MATERIALIZED (
+WITH ${IMPATIENT}, report AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::text::json) AS r (position int, id text, token text, stage text, progress float8, events json, streams json)
 ), held AS MATERIALIZED (
-  SELECT report.*, jobs.attempts FROM report JOIN {jobs} AS jobs ON jobs.id = report.id
+  SELECT report.*, jobs.attempts FROM impatient CROSS JOIN report JOIN {jobs} AS jobs ON jobs.id = report.id
   WHERE ${HOLDS('report.token')} FOR UPDATE OF jobs
 ), written AS (
   UPDATE {jobs} AS jobs
@@ -133,8 +175,8 @@ SELECT position FROM held`
 const REPORT = reportSql('')
 const REPORT_AND_APPEND = reportSql(APPEND)
 
-export function* reportAll(text: Text, reports: readonly Report[]): Work<boolean[]> {
-  const held: boolean[] = reports.map(() => false)
+export function* reportAll(text: Text, reports: readonly Report[]): Work<ReportOutcome[]> {
+  const outcomes: ReportOutcome[] = reports.map(() => 'lost')
   // Two reports of one job are two writes.
   for (let start = 0; start < reports.length;) {
     const seen = new Set<string>()
@@ -143,10 +185,10 @@ export function* reportAll(text: Text, reports: readonly Report[]): Work<boolean
     const some = reports.slice(start, end)
     const batch = some.map((report, i) => reportForSql(report, start + i))
     const sql = text(some.some(({ streams = [] }) => streams.length > 0) ? REPORT_AND_APPEND : REPORT)
-    for (const [position] of yield { hot: true, sql, params: [`[${batch.join(',')}]`] }) held[position as number] = true
+    for (const [position] of yield { hot: true, sql, params: [`[${batch.join(',')}]`] }) outcomes[position as number] = 'written'
     start = end
   }
-  return held
+  return outcomes
 }
 
 function reportForSql({ id, token, stage, progress, events = [], streams = [] }: Report, position: number): string {

@@ -4,7 +4,7 @@ import type { Change, ClaimRequest, FencedSettlement, InsertOutcome, JobRow, New
 import type { Transaction, Work } from '../../transactions/transaction.js'
 import { claim, needsTransaction as settlesFirst, type ClaimAnswer } from './claim.js'
 import type { PgPool } from './connections.js'
-import { Database, LONG_ANSWER_MS } from './database.js'
+import { Database, LONG_ANSWER_MS, type RunOptions } from './database.js'
 import { dialect } from './dialect.js'
 import { count, countAll, eventsOf, list } from './find.js'
 import { insertAll, insertPlain, isPlain, needsTransaction as takesOver } from './insert.js'
@@ -17,7 +17,7 @@ import { cancelAll, get, repairAll } from './people.js'
 import { Places } from './places.js'
 import { prune } from './prune.js'
 import { scout } from './scout.js'
-import { reportAll, settleAll } from './settle.js'
+import { reportAll, reportFree, settleAll, settleFree } from './settle.js'
 import { recordIn, recordStep, resolveStep, spoil, stepsOf } from './steps.js'
 import { readStream, streamsOf } from './streams.js'
 import { Watcher } from './watch.js'
@@ -42,8 +42,8 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 
   const read = <T>(work: () => Work<T>): Promise<T> => database.run(work)
   const readMuch = <T>(work: () => Work<T>): Promise<T> => database.run(work, { much: true })
-  const write = async <T>(work: () => Work<T>, change: Change, transaction = false): Promise<T> => {
-    const answer = await database.run(work, { transaction })
+  const write = async <T>(work: () => Work<T>, change: Change, options: RunOptions<T> = {}): Promise<T> => {
+    const answer = await database.run(work, options)
     watcher.changed(change)
     return answer
   }
@@ -93,9 +93,14 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     settle: async (settlements) => {
       if (settlements.length === 0) return []
       const returns = settlements.some(({ settlement }) => settlement.status === 'retrying')
-      return write(() => settleAll(text, settlements), returns ? 'due' : 'state', true)
+      const ifLocked = () => settleFree(text, settlements)
+      return write(() => settleAll(text, settlements), returns ? 'due' : 'state', { transaction: true, ifLocked })
     },
-    report: async (reports) => (reports.length === 0 ? [] : write(() => reportAll(text, reports), 'state', true)),
+    report: async (reports) => {
+      if (reports.length === 0) return []
+      const ifLocked = () => reportFree(text, reports)
+      return write(() => reportAll(text, reports), 'state', { transaction: true, ifLocked })
+    },
 
     // Neither is news for anybody.
     register: (worker, leaseMs) => read(() => addWorker(text, worker, leaseMs)),
@@ -103,8 +108,8 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
     retire: (workerId) => write(() => removeWorker(text, workerId), 'due'),
     lost: (limit, types) => read(() => lostClaims(text, limit, types)),
 
-    cancel: async (ids, by) => (ids.length === 0 ? [] : write(() => cancelAll(text, ids, by), 'cancel', true)),
-    repair: async (ids, by) => (ids.length === 0 ? [] : write(() => repairAll(text, ids, by), 'due', true)),
+    cancel: async (ids, by) => (ids.length === 0 ? [] : write(() => cancelAll(text, ids, by), 'cancel', { transaction: true })),
+    repair: async (ids, by) => (ids.length === 0 ? [] : write(() => repairAll(text, ids, by), 'due', { transaction: true })),
     prune: (retention, limit) => database.run(() => prune(text, retention, limit), { transaction: true }),
 
     steps: (jobId) => read(() => stepsOf(text, jobId)),
@@ -163,8 +168,10 @@ async function claimFrom(
   const { text } = database.dialect
   const since = performance.now()
   const from = places.choose(request)
-  const options = { transaction: settlesFirst(settlements) }
-  const answer = await database.run(() => claim(text, request, settlements, from), options)
+  const answer = await database.run(() => claim(text, request, settlements, { from }), {
+    transaction: settlesFirst(settlements),
+    ifLocked: () => claim(text, request, settlements, { from, ofFree: true }),
+  })
   const now = performance.now()
   if (places.learn(from === undefined, answer.jobs, answer.jobs.length + settlements.length, now - since, now))
     database.planAnew()

@@ -5,7 +5,7 @@
  * Leaving `running` clears the claim: locked_by, claim_token and locked_at. `retrying` and `failed` are not written to a
  * row whose cancellation has been asked for in the meantime, or the request would be lost.
  */
-import type { Fence, FencedSettlement, NewEvent, Report, SettleOutcome } from '../../store.js'
+import type { Fence, FencedSettlement, NewEvent, Report, ReportOutcome, SettleOutcome } from '../../store.js'
 import { MAX_HISTORY, type HistoryEntry } from '../../transition.js'
 import { moment, type Sql } from './database.js'
 import { append } from './streams.js'
@@ -157,15 +157,15 @@ function holds(sql: Sql, id: string, token: string | null): boolean {
   return sql.all(`SELECT 1 FROM jobs WHERE id = ? AND status = 'running' AND claim_token IS ?`, id, token).length === 1
 }
 
-export function reportAll(sql: Sql, reports: readonly Report[]): boolean[] {
+export function reportAll(sql: Sql, reports: readonly Report[]): ReportOutcome[] {
   return reports.map((report) => {
     const { id, token, stage, progress, events = [], streams = [] } = report
     const onlyEvents = stage === undefined && progress === undefined && streams.length === 0
     const held = onlyEvents ? holds(sql, id, token) : writeStage(sql, report)
-    if (!held) return false
+    if (!held) return 'lost'
     for (const event of events) addEvent(sql, id, event)
     for (const piece of streams) runHere(sql, append(sql.now, report, piece))
-    return true
+    return 'written'
   })
 }
 

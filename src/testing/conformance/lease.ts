@@ -203,7 +203,7 @@ export const leaseTests: TestGroup = {
       assert.deepEqual(reply.alive ? reply.claims : [], [])
       assert.deepEqual(await bench.row(old.id), jobs[0])
       assert.equal(await bench.settle(old, succeeded), 'lost')
-      assert.deepEqual(await bench.store.report([{ ...fence(old), progress: 1 }]), [false])
+      assert.deepEqual(await bench.store.report([{ ...fence(old), progress: 1 }]), ['lost'])
       assert.deepEqual(await bench.row(old.id), jobs[0])
     }),
 

@@ -243,8 +243,8 @@ export class Player {
       events,
       ...(text !== '' && { streams: [{ name: 'text', offset: written, text, done: step.progress === 1 }] }),
     }
-    const [held] = await this.#both((store) => store.report([report]))
-    if (held) this.#written.set(claim.claimToken + claim.id, written + text.length)
+    const [outcome] = await this.#both((store) => store.report([report]))
+    if (outcome === 'written') this.#written.set(claim.claimToken + claim.id, written + text.length)
   }
 
   async #recover(): Promise<void> {

@@ -13,7 +13,7 @@ export const reportTests: TestGroup = {
     test('a holder writes stage and progress, and the rest of the row stays', async (bench) => {
       const row = await bench.running()
       bench.clock.advance(1_000)
-      assert.deepEqual(await bench.store.report([{ ...fence(row), stage: 'uploading', progress: 0.25 }]), [true])
+      assert.deepEqual(await bench.store.report([{ ...fence(row), stage: 'uploading', progress: 0.25 }]), ['written'])
       assert.deepEqual(await bench.row(row.id), {
         ...row,
         stage: 'uploading',
@@ -84,12 +84,12 @@ export const reportTests: TestGroup = {
       await bench.settle(row, succeeded)
       const after = await bench.row(row.id)
       const late = { ...fence(row), stage: 'late', progress: 0.1, events: [log('late')] }
-      assert.deepEqual(await bench.store.report([late]), [false])
+      assert.deepEqual(await bench.store.report([late]), ['lost'])
       assert.deepEqual(await bench.row(row.id), after)
       assert.deepEqual(await bench.store.events(row.id), [])
       bench.clock.advance(1)
       await bench.store.prune({ succeededMs: 0, failedMs: 0, canceledMs: 0 }, 10)
-      assert.deepEqual(await bench.store.report([late]), [false])
+      assert.deepEqual(await bench.store.report([late]), ['lost'])
       assert.equal(await bench.store.count({}), 0)
       assert.deepEqual(await bench.store.events(row.id), [])
     }),
@@ -103,7 +103,7 @@ export const reportTests: TestGroup = {
         { id: waiting.id, token: null, stage: 'x', events: [log('x')] },
         { id: 'nobody', token: row.claimToken, stage: 'x', events: [log('x')] },
       ]
-      assert.deepEqual(await bench.store.report(reports), [false, false, false, false])
+      assert.deepEqual(await bench.store.report(reports), ['lost', 'lost', 'lost', 'lost'])
       assert.deepEqual(await bench.store.get([row.id, waiting.id]), [row, waiting])
       for (const { id } of reports) assert.deepEqual(await bench.store.events(id), [])
     }),
@@ -112,7 +112,7 @@ export const reportTests: TestGroup = {
       const old = await bench.running()
       await bench.settle(old, retrying())
       const { jobs } = await bench.claim()
-      assert.deepEqual(await bench.store.report([{ ...fence(old), progress: 0.9, events: [log('late')] }]), [false])
+      assert.deepEqual(await bench.store.report([{ ...fence(old), progress: 0.9, events: [log('late')] }]), ['lost'])
       assert.deepEqual(await bench.row(old.id), jobs[0])
       assert.deepEqual(await bench.store.events(old.id), [])
     }),
@@ -120,14 +120,14 @@ export const reportTests: TestGroup = {
     test('a report of a job that was canceled while it ran writes nothing', async (bench) => {
       const row = await bench.running()
       await bench.settle(row, canceled())
-      assert.deepEqual(await bench.store.report([{ ...fence(row), progress: 0.9 }]), [false])
+      assert.deepEqual(await bench.store.report([{ ...fence(row), progress: 0.9 }]), ['lost'])
       assert.equal((await bench.row(row.id)).progress, null)
     }),
 
     test('reports go on while a cancellation is asked for', async (bench) => {
       const row = await bench.running()
       await bench.store.cancel([row.id], null)
-      assert.deepEqual(await bench.store.report([{ ...fence(row), stage: 'cleaning up' }]), [true])
+      assert.deepEqual(await bench.store.report([{ ...fence(row), stage: 'cleaning up' }]), ['written'])
       assert.equal((await bench.row(row.id)).stage, 'cleaning up')
     }),
 
@@ -138,7 +138,7 @@ export const reportTests: TestGroup = {
         { ...fence(rows[1]!), token: 'stale', progress: 0.2 },
         { ...fence(rows[2]!), stage: 'c', events: [log('c')] },
       ])
-      assert.deepEqual(held, [true, false, true])
+      assert.deepEqual(held, ['written', 'lost', 'written'])
       const after = await bench.store.get(idsOf(rows))
       assert.deepEqual(
         after.map((row) => [row!.progress, row!.stage]),
@@ -156,7 +156,7 @@ export const reportTests: TestGroup = {
         { ...fence(row), stage: 'a', progress: 0.1, events: [log('one')] },
         { ...fence(row), progress: 0.2, events: [log('two')] },
       ])
-      assert.deepEqual(held, [true, true])
+      assert.deepEqual(held, ['written', 'written'])
       const { stage, progress } = await bench.row(row.id)
       assert.deepEqual({ stage, progress }, { stage: 'a', progress: 0.2 })
       assert.deepEqual(

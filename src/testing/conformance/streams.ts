@@ -9,8 +9,8 @@ function piece(text: string, offset = 0, parts: Partial<StreamAppend> = {}): Str
 }
 
 async function append(bench: Bench, row: JobRow, ...streams: StreamAppend[]): Promise<boolean> {
-  const [held] = await bench.store.report([{ ...fence(row), streams }])
-  return held!
+  const [outcome] = await bench.store.report([{ ...fence(row), streams }])
+  return outcome === 'written'
 }
 
 function read(bench: Bench, { id }: JobRow, after: [attempt: number, offset: number] | null = null, limit: number | null = null) {
@@ -126,7 +126,7 @@ export const streamTests: TestGroup = {
       await append(bench, row, piece('abc'))
       const late = [piece('late', 3), piece('late', 0, { name: 'other' })]
       for (const token of ['stale', null])
-        assert.deepEqual(await bench.store.report([{ id: row.id, token, streams: late }]), [false])
+        assert.deepEqual(await bench.store.report([{ id: row.id, token, streams: late }]), ['lost'])
       const next = await again(bench, row)
       assert.equal(await append(bench, row, ...late), false)
       assert.deepEqual(await read(bench, row), text(1, 0, 'abc'))
@@ -139,7 +139,7 @@ export const streamTests: TestGroup = {
         (await bench.store.streams(row.id)).map(({ name }) => name),
         ['text'],
       )
-      assert.deepEqual(await bench.store.report([{ id: 'nobody', token: row.claimToken, streams: late }]), [false])
+      assert.deepEqual(await bench.store.report([{ id: 'nobody', token: row.claimToken, streams: late }]), ['lost'])
       assert.deepEqual(await bench.store.streams('nobody'), [])
     }),
 
@@ -149,7 +149,7 @@ export const streamTests: TestGroup = {
       reports[1]!.token = 'stale'
       reports[2]!.stage = 'writing'
       reports[2]!.events = [{ kind: 'log', attempt: 1, message: 'begun', data: null }]
-      assert.deepEqual(await bench.store.report(reports), [true, false, true])
+      assert.deepEqual(await bench.store.report(reports), ['written', 'lost', 'written'])
       const texts = await Promise.all(rows.map((row) => read(bench, row)))
       assert.deepEqual(
         texts.map((found) => found?.text),

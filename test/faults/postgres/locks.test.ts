@@ -1,9 +1,10 @@
 /** Rows that a transaction of somebody else's has locked, and does not let go. */
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Job } from '../../../src/index.js'
 import { emptyDatabase } from '../../support/postgres/database.js'
 import { query } from '../../support/postgres/server.js'
-import { until } from '../support/place.js'
+import { recordingLog, until } from '../support/place.js'
 import { anything } from '../support/types.js'
 import { queueOn, working } from './support.js'
 
@@ -41,5 +42,109 @@ describe('a row that is locked', { timeout: 60_000 }, () => {
     await until('it has run, too', () => ran.length === 5)
     expect(errors).toEqual([])
     await worker.stop()
+  })
+
+  it('does not hold up the settlements of the others, nor what is due after them; its own is written once it is free', async () => {
+    const url = await emptyDatabase()
+    const log = recordingLog()
+    const queue = queueOn(url, { logger: log })
+    let finish!: () => void
+    const mayFinish = new Promise<void>((resolve) => (finish = resolve))
+    const started: number[] = []
+    queue.define('type', {
+      ...anything,
+      run: async ({ payload }) => {
+        started.push(payload as number)
+        if (payload !== 3) await mayFinish
+        return payload
+      },
+    })
+    const jobs = [(await queue.enqueue('type', 0)).job, (await queue.enqueue('type', 1)).job, (await queue.enqueue('type', 2)).job]
+    const { worker, errors } = working(queue, { concurrency: 3 })
+    await until('all run', () => started.length === 3)
+    const other = await begun(url)
+    await lock(other, jobs[0]!.id)
+    finish()
+    expect(await Promise.all([jobs[1]!.result(), jobs[2]!.result()])).toEqual([1, 2])
+    const later = (await queue.enqueue('type', 3)).job
+    expect(await later.result()).toBe(3)
+    expect((await jobs[0]!.refresh()).status).toBe('running')
+    await until('the worker has told of it', () => log.lines.some(({ message }) => /is locked by a transaction/.test(message)))
+    await other.query('ROLLBACK')
+    expect(await jobs[0]!.result()).toBe(0)
+    expect((await jobs[0]!.refresh()).attempts).toBe(1)
+    expect(errors).toEqual([])
+    await worker.stop()
+  })
+
+  it('does not hold up the stages and the streams of the others; its own are written once it is free, in order', async () => {
+    const url = await emptyDatabase()
+    const queue = queueOn(url)
+    let goOn!: () => void
+    const mayGoOn = new Promise<void>((resolve) => (goOn = resolve))
+    let finish!: () => void
+    const mayFinish = new Promise<void>((resolve) => (finish = resolve))
+    let running = 0
+    queue.define('type', {
+      ...anything,
+      run: async (job) => {
+        running++
+        await mayGoOn
+        for (const stage of ['one', 'two']) {
+          await job.stage(stage)
+          await job.stream('text').write(`${stage} `)
+        }
+        await mayFinish
+        await job.stage('three')
+      },
+    })
+    const [locked, free] = [(await queue.enqueue('type', 0)).job, (await queue.enqueue('type', 1)).job]
+    const { worker, errors } = working(queue, { concurrency: 2 })
+    await until('both run', () => running === 2)
+    const other = await begun(url)
+    await lock(other, locked.id)
+    goOn()
+    const textOf = async ({ id }: { id: string }): Promise<string | undefined> => (await queue.readStream(id, 'text'))?.text
+    await until('the other has said all', async () => (await textOf(free)) === 'one two ')
+    expect((await free.refresh()).stage).toBe('two')
+    expect((await locked.refresh()).stage).toBeNull()
+    await other.query('ROLLBACK')
+    await until('it has said all, too', async () => (await textOf(locked)) === 'one two ')
+    finish()
+    await Promise.all([locked.result(), free.result()])
+    const stages = async (job: Job): Promise<string[]> =>
+      (await job.events()).flatMap(({ kind, message }) => (kind === 'stage' ? [message] : []))
+    expect(await stages(locked)).toEqual(['one', 'two', 'three'])
+    expect(await stages(free)).toEqual(['one', 'two', 'three'])
+    expect(errors).toEqual([])
+    await worker.stop()
+  })
+
+  it('lets a stopping worker go at its deadline, and its job is run by another once it is free', async () => {
+    const url = await emptyDatabase()
+    const queue = queueOn(url)
+    let finish!: () => void
+    const mayFinish = new Promise<void>((resolve) => (finish = resolve))
+    let runs = 0
+    queue.define('type', {
+      ...anything,
+      retry: { backoff: () => 0 },
+      run: async () => {
+        if (runs++ === 0) await mayFinish
+      },
+    })
+    const { job } = await queue.enqueue('type', 0)
+    const first = working(queue)
+    await until('it runs', () => runs === 1)
+    const other = await begun(url)
+    await lock(other, job.id)
+    finish()
+    await first.worker.stop({ timeout: '1ms' })
+    expect((await job.refresh()).status).toBe('running')
+    const second = working(queue)
+    await other.query('ROLLBACK')
+    await job.result()
+    expect(runs).toBe(2)
+    await second.worker.stop()
   })
 })

@@ -142,7 +142,7 @@ const retention = { succeededMs: DAY, failedMs: DAY, canceledMs: DAY }
 /** The statements, and what they may read jobs by. */
 const CASES: [name: string, query: () => Query, indexes: string[]][] = [
   ['an exact claim', () => statements(claim(text, request, []))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
-  ['a claim from here', () => statements(claim(text, request, [], fromHere))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
+  ['a claim from here', () => statements(claim(text, request, [], { from: fromHere }))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
   ['a scout', () => statements(scout(text, request, fromHere.places))[0]!, ['jobs_claimable']],
   ['a claim that settles', () => statements(claim(text, request, settlements))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
   ['a settlement', () => statements(settleAll(text, settlements))[0]!, ['jobs_pkey']],
@@ -225,7 +225,7 @@ describe.each(stages)('on a table %s', (_, prepare) => {
     'with %s settings, a claim looks at what it takes, and at nothing that stands before or behind',
     async (planner) => {
       const [exact] = statements(claim(text, request, []))
-      const [here] = statements(claim(text, request, [], fromHere))
+      const [here] = statements(claim(text, request, [], { from: fromHere }))
       // Ten jobs, the first row of each of two levels, and those of the delayed ones that tell when to come again.
       expect((await explain(planner, exact!)).visited).toBeLessThan(16)
       expect((await explain(planner, here!)).visited).toBeLessThan(12)
@@ -253,7 +253,7 @@ it.each(['own', 'foreign'] as const)(
       `SELECT date_part('epoch', min(run_after)) * 1000 AS now FROM ${jobs} WHERE queue = '${queue}' AND status = 'pending'`,
     )) as [{ now: number }]
     const [exact] = statements(claim(text, claimed, []))
-    const [fromHere] = statements(claim(text, claimed, [], { places: [{ queue, priority: 0, runAfter: now }], early: [] }))
+    const [fromHere] = statements(claim(text, claimed, [], { from: { places: [{ queue, priority: 0, runAfter: now }], early: [] } }))
     const walked = await explain(planner, exact!)
     const direct = await explain(planner, fromHere!)
     await report.query('ROLLBACK')
