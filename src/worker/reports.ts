@@ -200,7 +200,8 @@ export class Reports {
     if (!this.has(reporter)) return
     const newer = this.#laneOf(reporter).take(reporter)
     this.#locked.add(reporter)
-    if (pieces.length === 0 || reporter.streams!.failed(rowLocked(reporter), true)) this.#aside.add(reporter, joined(pending, newer))
+    if (pieces.length === 0 || reporter.streams!.failed(rowLocked(reporter), true))
+      this.#aside.add(reporter, joined(pending, newer))
   }
 
   /** A text without its middle is none: what could not be written is written later, or its attempt fails. */

@@ -337,6 +337,7 @@ export class Actors {
         this.#world.note(null, () => 'an outage of the database begins')
         this.#database.outage(random.chance(0.2) ? 15_000 : random.between(100, 2 * leaseMs))
       })
+    for (let i = 0; i < plan.locks; i++) this.#sometime(() => this.#lock())
     if (!plan.clocks) return
     for (let i = 0; i < 3; i++)
       this.#sometime(() => {
@@ -350,6 +351,14 @@ export class Actors {
         this.#world.coverage.count('fault: clock leap')
         this.#anyWorker().host.leap(random.between(0, 2) * leaseMs)
       })
+  }
+
+  #lock(): void {
+    const { random, plan, coverage } = this.#world
+    const running = [...this.#database.invariants.rows].filter(({ status }) => status === 'running')
+    if (running.length === 0) return
+    coverage.count('fault: lock')
+    this.#database.locks.lock(random.pick(running).id, random.between(10, 2 * plan.leaseMs))
   }
 
   #sometime(act: () => void): void {

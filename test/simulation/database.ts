@@ -11,16 +11,19 @@
  *   death       the caller is gone before it arrives, or after it took effect
  */
 import { JobtableError, type ErrorCode } from '../../src/errors.js'
-import type { Change, FencedSettlement, JobRow, Store, WorkerRow } from '../../src/store.js'
+import type { Change, Fence, FencedSettlement, JobRow, Store, WorkerRow } from '../../src/store.js'
 import { RULES } from '../../src/testing/model-rules.js'
 import { modelStore, type ModelStore } from '../../src/testing/model-store.js'
 import { Connection, settlementsOf, type Answer, type Arguments, type Method } from './connection.js'
 import { Invariants } from './invariants.js'
+import { Locks } from './locks.js'
 import type { Variant } from './variants.js'
 import { grid, type Host } from './virtual-time.js'
 import type { World } from './world.js'
 
 const BEGAN_AT = 1_700_000_000_000
+/** A settlement that was held up is tried again after a second, and takes its time. */
+const LOCKED_PAUSE_MS = 1_500
 const REFUSALS: readonly ErrorCode[] = ['store_busy', 'store_full', 'store_unavailable']
 
 type Fate = 'served' | 'refused' | 'unsent' | 'unanswered' | 'late' | 'slow' | 'dead_before' | 'dead_after'
@@ -39,6 +42,7 @@ interface Watcher {
 
 export class Database {
   readonly invariants: Invariants
+  readonly locks: Locks
   /** Takes the process away at once. */
   kill: (host: Host) => void = () => {}
   /** Tells the process to stop. */
@@ -60,8 +64,11 @@ export class Database {
     this.#model = modelStore({ clock: { now: () => this.now }, rules: { ...RULES, ...variant?.rules } })
     // It has been set up before: rows may come from clients that could not do so.
     void this.#model.migrate()
-    this.#store = variant?.alter ? altered(this.#model, variant.alter(this.#model, world)) : this.#model
     this.invariants = new Invariants(world, this.hosts, () => this.now)
+    this.locks = new Locks(world, (id) => this.invariants.row(id))
+    const real = altered(this.#model, this.locks.around(this.#model))
+    this.#store = variant?.alter ? altered(real, variant.alter(real, world)) : real
+    this.invariants.promptness.lockedUntil = (id) => this.locks.until(id)
   }
 
   /** The database's own time. */
@@ -144,7 +151,7 @@ export class Database {
             if (fate === 'dead_after') this.kill(host)
             // Troubles come together: a claim that nobody here knows of, and a stop before the next heartbeat.
             const unknown = fate === 'unanswered' && method === 'claim' && (answer as Answer<'claim'>).jobs.length > 0
-            if (unknown && random.chance(0.3)) time.after(deadlineMs + random.between(0, 300), null, () => this.stop(host))
+            if (unknown && random.chance(0.6)) time.after(deadlineMs + random.between(0, 300), null, () => this.stop(host))
             if (fate !== 'late' && fate !== 'unanswered') time.after(answerMs, host, () => resolve(answer))
           },
           (error: unknown) => {
@@ -175,6 +182,7 @@ export class Database {
     // The arguments are those of this very method, which TypeScript cannot follow.
     const execute = this.#store[method] as unknown as (...args: readonly unknown[]) => Promise<Answer<M>>
     const answer = await execute.apply(this.#store, args)
+    for (const id of lockedOf(method, args, answer)) host.trouble(this.locks.until(id) + LOCKED_PAUSE_MS)
     await this.#observe(host, method, args, answer)
     return method === 'workers' ? (this.#seenFrom(host, answer as Answer<'workers'>) as Answer<M>) : answer
   }
@@ -221,6 +229,13 @@ export class Database {
 /** As `process-identity.ts` writes it, of a process id that no process has. */
 function goneIdentity(identity: string | null): string | null {
   return identity === null ? null : `${identity.split('/', 1)[0]}/999999999/1`
+}
+
+/** The rows whose writes were held up. */
+function lockedOf(method: Method, args: readonly unknown[], answer: unknown): string[] {
+  const writes = method === 'report' ? (args[0] as readonly Fence[]) : settlementsOf(method, args)
+  const outcomes = method === 'claim' ? (answer as Answer<'claim'>).settled : (answer as readonly unknown[])
+  return writes.filter((_, i) => outcomes[i] === 'locked').map(({ id }) => id)
 }
 
 function isUnwritable({ settlement }: FencedSettlement): boolean {

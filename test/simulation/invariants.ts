@@ -9,6 +9,7 @@ import type {
   FencedSettlement,
   JobRow,
   Report,
+  ReportOutcome,
   Retention,
   SettleOutcome,
   WorkerRow,
@@ -50,14 +51,14 @@ export class Invariants {
   #rows = new Map<string, JobRow>()
   #workers = new Map<string, WorkerRow>()
   readonly #world: World
-  readonly #promptness: Promptness
+  readonly promptness: Promptness
   readonly #hosts: ReadonlyMap<string, Host>
   readonly #now: () => number
 
   constructor(world: World, hosts: ReadonlyMap<string, Host>, now: () => number) {
     this.#world = world
     this.#hosts = hosts
-    this.#promptness = new Promptness(world, hosts, (id, token) => holds(this.row(id), { id, token }))
+    this.promptness = new Promptness(world, hosts, (id, token) => holds(this.row(id), { id, token }))
     this.#now = now
     this.effects = new EffectRules(world, this)
   }
@@ -201,7 +202,7 @@ export class Invariants {
       this.#fail('leases tell the truth', `${id} was claimed by a worker without a lease`)
     const host = this.#hosts.get(request.workerId)
     const { ledger } = this.#world
-    if (host) this.#promptness.starts(host, after, () => ledger.of(id, request.token) !== undefined)
+    if (host) this.promptness.starts(host, after, () => ledger.of(id, request.token) !== undefined)
     if (before.runAfter > this.#now()) this.#fail('jobs run when they are due', `${id} was claimed before it was due`)
     if (before.cancelRequestedAt !== null)
       this.#fail('cancellation is honoured', `${id} was claimed after its cancellation was asked for`)
@@ -247,7 +248,7 @@ export class Invariants {
     const healthy = holder?.alive && !holder.frozen && !holder.stopping && time.now - holder.troubledAt > 2 * plan.leaseMs
     const run = this.#world.ledger.of(before.id, before.claimToken)
     if (run)
-      this.#promptness.aborts(run, 'leases tell the truth', `${run.host.name} goes on with ${before.id}, whose claim it has lost`)
+      this.promptness.aborts(run, 'leases tell the truth', `${run.host.name} goes on with ${before.id}, whose claim it has lost`)
     if (healthy) this.#fail('leases tell the truth', `${before.id} was lost by ${holder.name}, with which nothing was wrong`)
   }
 
@@ -260,7 +261,7 @@ export class Invariants {
     if (status === 'running' && seen.method === 'cancel') {
       const run = this.#world.ledger.of(id, before.claimToken)
       const detail = `the handler of ${id} goes on as if nobody had asked for its cancellation`
-      if (run) this.#promptness.aborts(run, 'cancellation is honoured', detail)
+      if (run) this.promptness.aborts(run, 'cancellation is honoured', detail)
       return
     }
     if (status === 'running' && seen.method === 'report') {
@@ -307,11 +308,14 @@ export class Invariants {
     if (method === 'heartbeat' && !(answer as { alive: boolean }).alive) coverage.count('answer: heartbeat refused')
     if (method === 'report') {
       ;(args[0] as readonly Report[]).forEach((report, i) => {
-        const held = (answer as boolean[])[i]!
-        if (!held) coverage.count('answer: report refused')
-        if (held && !holds(before.get(report.id), report))
+        const outcome = (answer as ReportOutcome[])[i]!
+        const written = outcome === 'written'
+        if (!written) coverage.count(`answer: report ${outcome}`)
+        if (written && !holds(before.get(report.id), report))
           this.#fail('every write is fenced', `a report on ${report.id} was taken without its token`)
-        if (held) this.#appended(report)
+        if (written && report.stage !== undefined && after.get(report.id)?.stage !== report.stage)
+          this.#fail('no report is lost', `the stage ${report.stage} of ${report.id} was taken and not written`)
+        if (written) this.#appended(report)
       })
     }
   }
@@ -335,8 +339,7 @@ export class Invariants {
     after: ReadonlyMap<string, JobRow>,
   ): void {
     const { id, settlement } = write
-    if (outcome !== 'settled')
-      return this.#world.coverage.count(outcome === 'lost' ? 'answer: settlement lost' : 'answer: cancel_requested')
+    if (outcome !== 'settled') return this.#world.coverage.count(`answer: settlement ${outcome}`)
     if (!holds(before.get(id), write))
       return this.#fail('every write is fenced', `a settlement of ${id} was taken without its token`)
     if (settlement.status !== 'retrying' && after.get(id)?.status !== settlement.status)
@@ -411,7 +414,7 @@ export class Invariants {
       if (!plan.clocks && this.isLive(this.row(attempt.id), other.attempt.token))
         this.#fail('one live holder', `${attempt.id} was started by ${host.name} while ${other.host.name} held it`)
     }
-    this.#promptness.times(run)
+    this.promptness.times(run)
     const atOnce = ledger.runs.filter((other) => other.host === host && other.end === 'running' && !other.attempt.ended).length
     if (atOnce > plan.concurrency)
       this.#fail('slots are kept', `${host.name} runs ${atOnce} jobs at once, and may run ${plan.concurrency}`)
@@ -424,7 +427,7 @@ export class Invariants {
 
   /** A process is gone. */
   gone(host: Host): void {
-    this.#promptness.recovers(host, this.#claimsOf(host))
+    this.promptness.recovers(host, this.#claimsOf(host))
   }
 
   /** A process has been told to stop at that moment, and has stopped. What it lost before, under another id, is for others to find. */

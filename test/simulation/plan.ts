@@ -28,6 +28,8 @@ export interface Plan {
   pauses: number
   stops: number
   outages: number
+  /** How often somebody locks a running row, and holds it. */
+  locks: number
   /** How often a person cancels or repairs something. */
   interventions: number
   /** How often somebody looks for jobs that are held, and resolves one. */
@@ -77,5 +79,6 @@ export function planOf(random: Random): Plan {
     exactNotifications: random.chance(0.5),
     retentionMs: random.pick([2_000, 3_600_000]),
     quietMs: random.chance(0.25) ? 2 * leaseMs + 8_000 : 0,
+    locks: random.pick([0, 0, 0, 4]),
   }
 }

@@ -33,6 +33,8 @@ interface Duty {
 }
 
 export class Promptness {
+  /** Until when somebody else has the row locked, or had it last: it waits so long. */
+  lockedUntil: (id: string) => number = () => 0
   readonly #world: World
   readonly #hosts: ReadonlyMap<string, Host>
   readonly #isHeld: (id: string, token: string | null) => boolean
@@ -107,7 +109,7 @@ export class Promptness {
       const wasWell = (host: Host): boolean =>
         host.alive && !host.stopping && !host.frozen && Math.max(host.upSince, host.troubledAt) < since
       const witness = [...this.#hosts.values()].find((host) => wasWell(host) && couldSee(host))
-      const left = claims.find(({ id, claimToken }) => this.#isHeld(id, claimToken))
+      const left = claims.find(({ id, claimToken }) => this.#isHeld(id, claimToken) && this.lockedUntil(id) < since)
       if (!witness || !left) return
       this.#world.fail(
         'lost jobs run again soon',

@@ -5,7 +5,7 @@
 import type { EffectOptions } from '../../src/effects/effect.js'
 import { StoreLog } from '../../src/effects/log.js'
 import { Steps } from '../../src/effects/steps.js'
-import type { FencedSettlement, HeartbeatReply, JobRow, Store } from '../../src/store.js'
+import type { FencedSettlement, HeartbeatReply, JobRow, SettleOutcome, Store } from '../../src/store.js'
 import { RULES, type Rules, type StoredJob } from '../../src/testing/model-rules.js'
 import { isFinal, type Settlement } from '../../src/transition.js'
 import { Waiters } from '../../src/waiters.js'
@@ -114,6 +114,23 @@ const FENCES: Record<string, Variant> = {
   },
   'the claim outlives its settlement': {
     rules: { settled: (stored, write, now) => patched(RULES.settled(stored, write, now), { claimToken: stored.row.claimToken }) },
+  },
+  'a settlement that waits for a lock is called lost': {
+    alter: (store) => {
+      const told = (outcomes: SettleOutcome[]) => outcomes.map((outcome) => (outcome === 'locked' ? 'lost' : outcome))
+      return {
+        settle: async (writes) => told(await store.settle(writes)),
+        claim: async (request, writes) => {
+          const answer = await store.claim(request, writes)
+          return { ...answer, settled: told(answer.settled) }
+        },
+      }
+    },
+  },
+  'a report that waits for a lock is called written': {
+    alter: (store) => ({
+      report: async (reports) => (await store.report(reports)).map((outcome) => (outcome === 'locked' ? 'written' : outcome)),
+    }),
   },
   'a settlement is answered and not written': {
     alter: (store) => ({

@@ -1,7 +1,7 @@
 /** How many writes streams cost, and what becomes of them while the database is away: in fake time, by counting calls. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { JobtableError } from '../../src/errors.js'
-import type { Report, Store } from '../../src/store.js'
+import type { Report, ReportOutcome, Store } from '../../src/store.js'
 import { Reports } from '../../src/worker/reports.js'
 import { AttemptStreams } from '../../src/worker/streams.js'
 
@@ -13,12 +13,12 @@ const away = (): JobtableError => new JobtableError('store_unavailable', 'away')
 function setUp(jobs = 1) {
   const calls: Report[][] = []
   const errors: unknown[] = []
-  const answer = { error: undefined as Error | undefined, held: true, ended: false }
+  const answer = { error: undefined as Error | undefined, outcome: 'written' as ReportOutcome, ended: false }
   const store = {
     report: async (reports: readonly Report[]) => {
       calls.push([...reports])
       if (answer.error) throw answer.error
-      return reports.map(() => answer.held)
+      return reports.map(() => answer.outcome)
     },
   } as unknown as Store
   const reports = new Reports(store, (error) => errors.push(error))
@@ -160,7 +160,7 @@ it('an error that does not pass fails every write after it, and the attempt', as
 
 it('text of a claim that is lost is let go', async () => {
   const { answer, attempts, calls, streams } = setUp()
-  answer.held = false
+  answer.outcome = 'lost'
   await streams[0]!.open('text').write('text')
   await vi.advanceTimersByTimeAsync(1_000)
   expect([attempts[0]!.lost, calls.length]).toEqual([true, 1])

@@ -59,7 +59,11 @@ describe('a row that is locked', { timeout: 60_000 }, () => {
         return payload
       },
     })
-    const jobs = [(await queue.enqueue('type', 0)).job, (await queue.enqueue('type', 1)).job, (await queue.enqueue('type', 2)).job]
+    const jobs = [
+      (await queue.enqueue('type', 0)).job,
+      (await queue.enqueue('type', 1)).job,
+      (await queue.enqueue('type', 2)).job,
+    ]
     const { worker, errors } = working(queue, { concurrency: 3 })
     await until('all run', () => started.length === 3)
     const other = await begun(url)

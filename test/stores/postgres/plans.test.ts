@@ -142,7 +142,11 @@ const retention = { succeededMs: DAY, failedMs: DAY, canceledMs: DAY }
 /** The statements, and what they may read jobs by. */
 const CASES: [name: string, query: () => Query, indexes: string[]][] = [
   ['an exact claim', () => statements(claim(text, request, []))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
-  ['a claim from here', () => statements(claim(text, request, [], { from: fromHere }))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
+  [
+    'a claim from here',
+    () => statements(claim(text, request, [], { from: fromHere }))[0]!,
+    ['jobs_claimable', 'jobs_pkey', 'ctid'],
+  ],
   ['a scout', () => statements(scout(text, request, fromHere.places))[0]!, ['jobs_claimable']],
   ['a claim that settles', () => statements(claim(text, request, settlements))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
   ['a settlement', () => statements(settleAll(text, settlements))[0]!, ['jobs_pkey']],
@@ -253,7 +257,9 @@ it.each(['own', 'foreign'] as const)(
       `SELECT date_part('epoch', min(run_after)) * 1000 AS now FROM ${jobs} WHERE queue = '${queue}' AND status = 'pending'`,
     )) as [{ now: number }]
     const [exact] = statements(claim(text, claimed, []))
-    const [fromHere] = statements(claim(text, claimed, [], { from: { places: [{ queue, priority: 0, runAfter: now }], early: [] } }))
+    const [fromHere] = statements(
+      claim(text, claimed, [], { from: { places: [{ queue, priority: 0, runAfter: now }], early: [] } }),
+    )
     const walked = await explain(planner, exact!)
     const direct = await explain(planner, fromHere!)
     await report.query('ROLLBACK')
