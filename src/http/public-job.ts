@@ -37,6 +37,8 @@ export interface PublicJob {
   /** What the handler returned, once the job has succeeded. Null for a file. */
   result: unknown
   file: PublicFile | null
+  /** The names of the streams that there may be to read, as the type's `publicStreams` lists them. Their texts come on their own. */
+  streams: readonly string[]
 }
 
 export interface PublicStage {
@@ -84,6 +86,7 @@ export function publicJob(row: JobRow, type: PreparedType | undefined, locale: L
       contentType: file.contentType,
       url: `${basePath}/${encodeURIComponent(row.id)}/file`,
     },
+    streams: type?.publicStreams ?? [],
   }
 }
 
