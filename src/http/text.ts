@@ -13,21 +13,9 @@ import { isOutage } from '../errors.js'
 import type { Queue } from '../queue.js'
 import { isCut, type StreamPlace, type StreamText } from '../streams/record.js'
 import type { End, FollowedJob, Hub, Viewer } from './hub.js'
+import type { PublicText } from './public.js'
 import { remembered } from './remembered.js'
 import { jsonText } from './respond.js'
-
-/** A part of a stream's text. */
-export interface PublicText {
-  /** Which run of the handler has written it: a greater number has replaced the text of those before, from 0. */
-  attempt: number
-  /** Where it begins, in UTF-16 code units, as `String.length` counts. */
-  offset: number
-  text: string
-  /** Nothing follows in this attempt: the stream was ended, or the job is over. */
-  done: boolean
-  /** Nothing follows at all: `done`, and the job is over. */
-  final: boolean
-}
 
 /** Where a reader is in a text. */
 export interface TextPlace {
