@@ -3,6 +3,7 @@ import { browser, type Environment } from './environment.js'
 import { errorOf, JobsError } from './errors.js'
 import { Known, type News, type StreamedText, type Want, type Watcher } from './known.js'
 import { headersWith, Reader } from './reader.js'
+import { Tabs } from './tabs.js'
 
 export interface JobsClientOptions {
   /** Where the server's handler is: its `path`, after an origin if that is another. Default `/jobs`. */
@@ -56,12 +57,19 @@ export function createClient(options: JobsClientOptions, environment: () => Envi
   return new Client(options, environment)
 }
 
+interface Live {
+  reader: Reader
+  tabs: Tabs
+  environment: Environment
+  deafen: () => void
+}
+
 class Client implements JobsClient {
   readonly #path: string
   readonly #options: JobsClientOptions
   readonly #makeEnvironment: () => Environment
   readonly #jobs = new Map<string, Known>()
-  #live: { reader: Reader; environment: Environment; deafen: () => void } | undefined
+  #live: Live | undefined
 
   constructor(options: JobsClientOptions, environment: () => Environment) {
     this.#options = options
@@ -101,8 +109,9 @@ class Client implements JobsClient {
   }
 
   close(): void {
-    this.#live?.deafen()
     this.#jobs.clear()
+    this.#live?.deafen()
+    this.#live?.tabs.leave()
     this.#live?.reader.update()
     this.#live = undefined
   }
@@ -111,33 +120,79 @@ class Client implements JobsClient {
   #add(known: Known, watcher: Watcher, show: () => void): () => void {
     known.watchers.add(watcher)
     show()
-    this.#start().reader.update()
+    this.#start().tabs.join()
+    this.#update()
     return () => {
       known.watchers.delete(watcher)
-      if (known.watchers.size === 0 && this.#jobs.get(known.id) === known) this.#jobs.delete(known.id)
-      this.#live?.reader.update()
+      this.#update()
     }
   }
 
-  #start() {
+  #start(): Live {
     return (this.#live ??= this.#listen(this.#makeEnvironment()))
   }
 
-  #listen(environment: Environment) {
+  #listen(environment: Environment): Live {
     const { locale } = this.#options
     const reader = new Reader(
       {
-        wants: () => this.#wants(),
+        wants: () => this.#toRead(),
         known: (id) => this.#known(id),
         took: (id, news) => this.#take(id, news),
         refused: (ids, error) => this.#refused(ids, error),
       },
       { path: this.#path, locale, environment, token: (ids) => this.#token(ids) },
     )
-    const deafen = environment.listen(() => {
+    const tabs = new Tabs(environment, `jobtable ${this.#path} ${locale ?? ''}`, {
+      changed: () => {
+        for (const known of this.#jobs.values()) if (known.source !== 'leader') known.source = undefined
+        this.#update()
+      },
+      wanted: (wants) => {
+        for (const { id } of wants) tabs.tell(id, this.#known(id).all())
+        this.#update()
+      },
+      told: (id, news) => this.#take(id, news),
+      refused: (ids) => {
+        for (const id of ids) {
+          const known = this.#jobs.get(id)
+          if (known) known.source = 'server'
+        }
+        this.#update()
+      },
+    })
+    const deafen = environment.listen((event) => {
+      if (event === 'pagehide') tabs.leave()
+      else if (this.#jobs.size > 0) tabs.join()
+      if (event !== 'online') tabs.looked()
       if (environment.isVisible()) reader.wake()
     })
-    return { reader, environment, deafen }
+    return { reader, tabs, environment, deafen }
+  }
+
+  /** What is wanted, who leads or who may has changed. */
+  #update(): void {
+    if (!this.#live) return
+    const { tabs, reader } = this.#live
+    const others = new Set(tabs.others.map(({ id }) => id))
+    for (const known of this.#jobs.values()) {
+      if (known.watchers.size === 0 && !others.has(known.id)) this.#jobs.delete(known.id)
+      else if (tabs.role === 'following' && known.source === undefined) void this.#enter(known)
+    }
+    tabs.want(this.#wants().filter(({ id }) => this.#known(id).source === 'leader'))
+    reader.update()
+  }
+
+  /** Nothing comes from another tab that the server has not let this one see. */
+  async #enter(known: Known): Promise<void> {
+    known.source = 'asking'
+    try {
+      await this.get(known.id)
+      known.source = 'leader'
+    } catch {
+      known.source = 'server' // It tells why, or does better.
+    }
+    this.#update()
   }
 
   #known(id: string): Known {
@@ -146,6 +201,7 @@ class Client implements JobsClient {
     return known
   }
 
+  /** What this tab wants. */
   #wants(): Want[] {
     return [...this.#jobs.values()].flatMap((known) => {
       if (known.watchers.size === 0) return []
@@ -153,16 +209,27 @@ class Client implements JobsClient {
     })
   }
 
+  /** What this tab is to read from the server. */
+  #toRead(): Want[] {
+    const role = this.#live?.tabs.role
+    if (role !== 'leading') return role ? this.#wants().filter(({ id }) => this.#known(id).source === 'server') : []
+    const wants = new Map<string, string[]>()
+    for (const { id, texts } of [...this.#wants(), ...this.#live!.tabs.others]) {
+      wants.set(id, [...(wants.get(id) ?? []), ...texts])
+    }
+    return [...wants].flatMap(([id, texts]) => this.#known(id).missing(texts) ?? [])
+  }
+
   #take(id: string, news: News): void {
-    this.#jobs.get(id)?.take(news)
+    if (this.#jobs.get(id)?.take(news)) this.#live?.tabs.tell(id, [news])
   }
 
   #refused(ids: readonly string[], error: JobsError): void {
+    this.#live?.tabs.refuse(ids)
     for (const id of ids) {
       const known = this.#jobs.get(id)
-      if (!known) continue
       this.#jobs.delete(id)
-      for (const watcher of known.watchers) watcher.onError(error)
+      for (const watcher of known?.watchers ?? []) watcher.onError(error)
     }
   }
 

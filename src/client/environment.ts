@@ -9,9 +9,9 @@ export interface Locks {
   ): Promise<unknown>
 }
 
+/** A `BroadcastChannel`, as far as it is used. */
 export interface Channel {
   postMessage(message: unknown): void
-  onmessage: ((event: { data: unknown }) => void) | null
   close(): void
 }
 
@@ -19,12 +19,12 @@ export interface Environment {
   fetch: typeof fetch
   /** Undefined where tabs cannot share a connection. */
   locks: Locks | undefined
-  openChannel: ((name: string) => Channel) | undefined
+  openChannel: ((name: string, heard: (message: unknown) => void) => Channel) | undefined
   isVisible(): boolean
   /** Calls at `visibilitychange`, `pageshow`, `pagehide` and `online`; the function that it returns ends that. */
   listen(heard: (event: string) => void): () => void
   /** The function that it returns calls it off. Milliseconds. */
-  after(ms: number, then: () => void): () => void
+  after(ms: number, run: () => void): () => void
   random(): number
 }
 
@@ -32,31 +32,40 @@ interface Target {
   addEventListener?(name: string, heard: (event: { type: string }) => void): void
   removeEventListener?(name: string, heard: (event: { type: string }) => void): void
 }
-type Browser = Target & {
-  document?: Target & { visibilityState: string }
+interface Browser extends Target {
+  document?: { visibilityState: string }
   navigator?: { locks?: Locks }
-  BroadcastChannel?: new (name: string) => unknown
+  BroadcastChannel?: new (name: string) => Channel & {
+    addEventListener(name: 'message', heard: (event: { data: unknown }) => void): void
+  }
 }
+
+const EVENTS = ['visibilitychange', 'pageshow', 'pagehide', 'online']
 
 export function browser(own: typeof fetch | undefined): Environment {
   const here = globalThis as unknown as Browser
-  const { document, navigator, BroadcastChannel } = here
+  const { document, BroadcastChannel } = here
+  // The first is an event of the document, which the window hears of too.
   return {
     fetch: own ?? ((input, init) => fetch(input, init)),
-    locks: navigator?.locks,
-    openChannel: BroadcastChannel && ((name) => new BroadcastChannel(name) as Channel),
+    locks: here.navigator?.locks,
+    openChannel:
+      BroadcastChannel &&
+      ((name, heard) => {
+        const channel = new BroadcastChannel(name)
+        channel.addEventListener('message', ({ data }) => heard(data))
+        return channel
+      }),
     isVisible: () => document?.visibilityState !== 'hidden',
     listen(heard) {
       const hear = ({ type }: { type: string }): void => heard(type)
-      document?.addEventListener?.('visibilitychange', hear)
-      for (const name of ['pageshow', 'pagehide', 'online']) here.addEventListener?.(name, hear)
+      for (const name of EVENTS) here.addEventListener?.(name, hear)
       return () => {
-        document?.removeEventListener?.('visibilitychange', hear)
-        for (const name of ['pageshow', 'pagehide', 'online']) here.removeEventListener?.(name, hear)
+        for (const name of EVENTS) here.removeEventListener?.(name, hear)
       }
     },
-    after(ms, then) {
-      const timer = setTimeout(then, ms)
+    after(ms, run) {
+      const timer = setTimeout(run, ms)
       return () => clearTimeout(timer)
     },
     random: Math.random,

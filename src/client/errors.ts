@@ -14,11 +14,6 @@ export class JobsError extends Error {
     this.code = code
     this.jobs = jobs
   }
-
-  /** Whether asking again may be answered otherwise. */
-  get isTransient(): boolean {
-    return this.status === 408 || this.status === 429 || this.status >= 500
-  }
 }
 
 export async function errorOf(response: Response): Promise<JobsError> {

@@ -42,6 +42,8 @@ export class Known {
   readonly watchers = new Set<Watcher>()
   readonly texts = new Map<string, StreamedText>()
   job: PublicJob | undefined
+  /** Where a tab that does not lead gets it from: the leader, once the server has said that it may; or itself. */
+  source: 'asking' | 'leader' | 'server' | undefined
 
   constructor(id: string) {
     this.id = id

@@ -58,6 +58,7 @@ export class Reader {
   #running = false
   #pollUntil = 0
   #failures = 0
+  #refusals = 0
   #lastByte = 0
 
   constructor(host: ReaderHost, options: ReaderOptions) {
@@ -104,64 +105,65 @@ export class Reader {
 
   /** Answers how long to wait before the next. */
   async #read(wants: readonly Want[]): Promise<number> {
-    const isPoll = Date.now() < this.#pollUntil
+    const { after, random } = this.#options.environment
     const since = Date.now()
+    const isPoll = since < this.#pollUntil
     const connection = new AbortController()
+    let isSilent = false
+    let callOff = (): void => {}
+    const expect = (ms: number): void => {
+      callOff()
+      callOff = after(ms, () => {
+        isSilent = true
+        connection.abort()
+      })
+    }
     this.#connection = connection
     this.#asked = new Set(wants.flatMap(keysOf))
-    let isSilent = false
-    const silence = new Watchdog(this.#options.environment, () => {
-      isSilent = true
-      connection.abort()
-    })
     try {
-      await this.#receive(wants, isPoll, connection.signal, silence)
-      const isGood = isPoll || Date.now() - since >= GOOD_MS
-      this.#failures = isGood ? 0 : this.#failures + 1
-      return isGood ? PAUSE_MS * (isPoll ? 1 : 2 * this.#options.environment.random()) : this.#backoff()
+      await this.#receive(wants, isPoll, connection.signal, expect)
+      if (!isPoll && Date.now() - since < GOOD_MS) return this.#backoff()
+      this.#failures = 0
+      return isPoll ? PAUSE_MS : PAUSE_MS * 2 * random()
     } catch (error) {
-      if (isSilent && !isPoll) {
-        this.#pollUntil = Date.now() + POLLING_MS
-        return 0
-      }
-      if (connection.signal.aborted && !isSilent) return 0
-      return this.#failed(wants, error)
+      if (isSilent && !isPoll) this.#pollUntil = Date.now() + POLLING_MS
+      else if (isSilent || !connection.signal.aborted) return this.#failed(wants, error)
+      return 0
     } finally {
-      silence.stop()
+      callOff()
       this.#connection = undefined
     }
   }
 
   #failed(wants: readonly Want[], error: unknown): number {
-    this.#failures++
-    // The first may be a token that has just expired.
-    if (error instanceof JobsError && !error.isTransient && (error.status !== 401 || this.#failures > 1)) {
-      this.#failures = 0
-      this.#host.refused(error.jobs ?? wants.map(({ id }) => id), error)
-      return 0
-    }
-    return error instanceof JobsError && error.status === 401 ? 0 : this.#backoff()
+    if (!(error instanceof JobsError) || error.status === 429 || error.status >= 500) return this.#backoff()
+    // The first time it may be that the token has just expired.
+    if (error.status === 401 && this.#refusals++ === 0) return 0
+    this.#refusals = 0
+    this.#host.refused(error.jobs ?? wants.map(({ id }) => id), error)
+    return 0
   }
 
   #backoff(): number {
-    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (this.#failures - 1))
+    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#failures++)
     return longest * (0.5 + this.#options.environment.random() / 2)
   }
 
-  async #receive(wants: readonly Want[], isPoll: boolean, signal: AbortSignal, silence: Watchdog): Promise<void> {
+  async #receive(wants: readonly Want[], isPoll: boolean, signal: AbortSignal, expect: (ms: number) => void): Promise<void> {
     const { environment, token } = this.#options
     const headers = headersWith(await token(wants.map(({ id }) => id)))
     if (signal.aborted) return
-    silence.start(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
+    expect(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
     const init = { headers, signal, cache: 'no-store' }
     const response = await environment.fetch(this.#address(wants, isPoll), init)
     if (!response.ok) throw await errorOf(response)
     const parser = createParser({ onEvent: ({ event, data }) => this.#heard(event, data) })
     const decoder = new TextDecoder()
     const reader: ReadableStreamDefaultReader<Uint8Array> = response.body!.getReader()
+    this.#refusals = 0
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       this.#lastByte = Date.now()
-      silence.start(SILENCE_MS)
+      expect(SILENCE_MS)
       parser.feed(decoder.decode(part.value, { stream: true }))
     }
   }
@@ -191,24 +193,6 @@ export class Reader {
     const { path, locale } = this.#options
     if (locale) query.append('locale', locale)
     return `${path}/events?${query.toString()}`
-  }
-}
-
-class Watchdog {
-  readonly #environment: Environment
-  readonly #bark: () => void
-  #callOff = (): void => {}
-
-  constructor(environment: Environment, bark: () => void) {
-    this.#environment = environment
-    this.#bark = bark
-  }
-  start(ms: number): void {
-    this.#callOff()
-    this.#callOff = this.#environment.after(ms, this.#bark)
-  }
-  stop(): void {
-    this.#callOff()
   }
 }
 

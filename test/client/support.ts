@@ -3,47 +3,32 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
-import { createClient, type JobsClientOptions } from '../../src/client/client.js'
-import { browser, type Environment } from '../../src/client/environment.js'
+import { createClient, type JobsClient, type JobsClientOptions } from '../../src/client/client.js'
 import { nodeListener } from '../../src/http/index.js'
 import { place } from '../http/support.js'
+import { Tab } from './browser.js'
 
 export async function served(options: Parameters<typeof place>[0] = {}) {
   const made = await place(options)
   const requests: string[] = []
-  const open = new Set<string>()
+  const connections = new Set<object>()
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${request.url}`)
     if (request.url!.includes('/events')) {
-      open.add(request.url!)
-      response.once('close', () => open.delete(request.url!))
+      connections.add(request)
+      response.once('close', () => connections.delete(request))
     }
     nodeListener(made.handler)(request, response)
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => server.close().closeAllConnections())
   const { port } = server.address() as AddressInfo
-  return { ...made, port, origin: `http://127.0.0.1:${port}`, requests, open }
+  return { ...made, port, origin: `http://127.0.0.1:${port}`, requests, connections }
 }
 
-/** Timers that run when the test says so. */
-export class Timers {
-  readonly waiting = new Set<{ ms: number; run: () => void }>()
-  readonly after = (ms: number, run: () => void): (() => void) => {
-    const timer = { ms, run }
-    this.waiting.add(timer)
-    return () => void this.waiting.delete(timer)
-  }
-}
-
-/** A client of the server, in an environment of its own. */
-export function client(origin: string, options: JobsClientOptions, environment: Partial<Environment> = {}) {
-  const made = createClient({ path: `${origin}/jobs`, ...options }, () => ({
-    ...browser(undefined),
-    locks: undefined,
-    openChannel: undefined,
-    ...environment,
-  }))
+/** A client of the server, on a page of its own unless the test has one. */
+export function client(origin: string, options: JobsClientOptions, tab = new Tab(undefined)): JobsClient {
+  const made = createClient({ path: `${origin}/jobs`, ...options }, () => tab.environment)
   onTestFinished(() => made.close())
   return made
 }
