@@ -10,6 +10,7 @@ export default defineConfig({
     alias: [
       { find: /^jobtable$/, replacement: source('index.ts') },
       { find: /^jobtable\/http$/, replacement: source('http/index.ts') },
+      { find: /^jobtable\/client$/, replacement: source('client/index.ts') },
       { find: /^jobtable\/testing$/, replacement: source('testing/index.ts') },
     ],
   },

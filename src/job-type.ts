@@ -13,6 +13,7 @@ import { prepareRule, type IdempotencyRule, type NoIdempotency, type Rule } from
 import type { JsonCheck } from './json.js'
 import type { LocalText, Messages } from './messages.js'
 import { DEFAULT_MAX_ATTEMPTS, type RetryPolicy } from './transition.js'
+import { checkStream } from './streams/stream.js'
 import type { JobContext } from './worker/context.js'
 
 /** What a handler may return: JSON, a file made with `job.file(...)`, or nothing. */
@@ -55,6 +56,11 @@ export interface JobTypeOptions<Schema extends StandardSchemaV1, Idempotency, Re
   stages?: readonly Stage[]
   /** What the end user reads for a stage, as `jobtable/http` gives it: one text, or one for each language. Without it, the stage's name. */
   stageLabels?: Readonly<Partial<Record<NoInfer<Stage>, LocalText>>>
+  /**
+   * The streams that the job's end user may read through `jobtable/http`, by the names that the handler gives to `job.stream`. Default:
+   * none, for what a handler writes may be meant for developers.
+   */
+  publicStreams?: readonly string[]
   /** A say before the built-in classifier: what this error means, or undefined to leave it to that. */
   classify?: (error: unknown) => Classification | undefined
   /** What the end user reads for an error code, in place of the built-in words. */
@@ -113,6 +119,7 @@ export interface PreparedType {
   rule: Rule | null
   stages: readonly string[]
   stageLabels: Readonly<Partial<Record<string, LocalText>>>
+  publicStreams: readonly string[]
   classify: ((error: unknown) => Classification | undefined) | undefined
   messages: Messages | undefined
   /**
@@ -140,7 +147,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
   if (!options.idempotency) {
     throw new JobtableError('config_invalid', `${name}: say idempotency: { key, onDuplicate }, or { none: 'the reason' }`)
   }
-  const { timeout = DEFAULT_TIMEOUT, stages = [], stageLabels = {}, result, isolate, run } = options
+  const { timeout = DEFAULT_TIMEOUT, stages = [], stageLabels = {}, publicStreams = [], result, isolate, run } = options
   const toHandler = (given: Handler<unknown, unknown> | URL): Handler<unknown, unknown> => {
     if (isolate !== undefined) return prepareIsolation(name, isolate, given)
     if (typeof given === 'function') return given
@@ -149,6 +156,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
       `${name}: the handler must be a function; a module needs isolate: 'thread' or 'process'`,
     )
   }
+  for (const stream of publicStreams) checkStream(stream)
   return {
     name,
     queue: checkQueue(options.queue ?? DEFAULT_QUEUE),
@@ -158,6 +166,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
     rule: prepareRule(name, options.idempotency),
     stages,
     stageLabels,
+    publicStreams,
     classify: options.classify,
     messages: options.messages,
     validate: (payload) => validate(options.payload, payload, `the payload of ${name}`, 'payload_invalid'),

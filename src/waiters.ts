@@ -6,7 +6,7 @@
  */
 import type { Duration } from './duration.js'
 import { parseDuration } from './duration.js'
-import { JobtableError } from './errors.js'
+import { isOutage, JobtableError } from './errors.js'
 import type { JobRow, Store } from './store.js'
 
 /** The net below the notifications. Milliseconds. */
@@ -16,8 +16,6 @@ const READ_AT_ONCE = 500
 const REST = 4
 /** No timer of Node is longer: a longer one fires at once. Milliseconds, 24.8 days. */
 const LONGEST_TIMER_MS = 2_147_483_647
-/** The database is away, and may come back. */
-const OUTAGES: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable'])
 
 /** Somebody who is told of a job's row at each read of it, changed or not, until they leave or are told of a failure. */
 export interface Follower {
@@ -147,7 +145,7 @@ export class Waiters {
       const rows = await this.#store.get(ids)
       ids.forEach((id, i) => this.#answer(id, rows[i]))
     } catch (cause) {
-      if (cause instanceof JobtableError && OUTAGES.has(cause.code)) return // The poll asks again.
+      if (isOutage(cause)) return // The poll asks again.
       // The store rejects with errors of ours only.
       const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
       for (const id of ids) this.#fail(id, error)

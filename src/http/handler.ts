@@ -4,6 +4,7 @@
  *   GET   {path}/{id}           a public snapshot, with an ETag; `?after={rev}&wait={seconds}` waits for one that is newer
  *   GET   {path}/{id}/events    a stream of snapshots
  *   GET   {path}/events?id=...  one stream of many jobs: those named, else those of the token
+ *   GET   {path}/{id}/streams/{name}   the text of one of its streams; from a place on, `?attempt=1&offset=20`, also with `&wait={seconds}`
  *   POST  {path}/{id}/cancel    asks for the job's cancellation
  *   GET   {path}/{id}/file      its file
  *
@@ -12,7 +13,7 @@
  */
 import { createHash } from 'node:crypto'
 import { parseDuration, type Duration } from '../duration.js'
-import { JobtableError } from '../errors.js'
+import { isOutage, JobtableError } from '../errors.js'
 import { LOCALES, type Locale } from '../messages.js'
 import type { Queue } from '../queue.js'
 import type { JobRow } from '../store.js'
@@ -20,10 +21,12 @@ import { isFinal } from '../transition.js'
 import { prepareAccess, type AccessOptions, type Grant } from './access.js'
 import { download } from './download.js'
 import { Hub, type FollowedJob } from './hub.js'
-import { LiveStreams } from './live.js'
+import { LiveStreams, type LiveOptions } from './live.js'
 import { localeOf } from './locale.js'
-import { empty, hasTag, json, Refusal, refusals, refused } from './respond.js'
+import { revsOf, textPlace, textsOf, wholeNumber } from './places.js'
+import { empty, hasTag, json, jsonText, Refusal, refusals, refused } from './respond.js'
 import { parseRoute, type Route } from './route.js'
+import type { JobAction } from './token.js'
 
 /** The longest long poll, below the 30 s after which some proxies give up. Seconds. */
 const LONGEST_WAIT_S = 25
@@ -101,6 +104,8 @@ function answer(route: Route, asked: Asked): Promise<Response> {
   switch (route.name) {
     case 'snapshot':
       return snapshot(asked)
+    case 'text':
+      return text(asked, route.stream)
     case 'events':
       return events(asked)
     case 'many':
@@ -113,18 +118,33 @@ function answer(route: Route, asked: Asked): Promise<Response> {
 }
 
 async function permitted(route: Route, url: URL, grant: Grant): Promise<readonly string[]> {
-  const named = route.name === 'many' ? url.searchParams.getAll('id') : [route.id]
+  if (route.name !== 'many') {
+    await grant.check(route.id, route.action)
+    return [route.id]
+  }
+  const named = url.searchParams.getAll('id')
   const ids = [...new Set(named.length > 0 ? named : grant.jobs)]
   if (ids.length === 0 || ids.length > MOST_JOBS) throw refusals.invalid(`name 1 to ${MOST_JOBS} jobs, as ?id=...&id=...`)
-  await Promise.all(ids.map((id) => grant.check(id, route.action)))
+  const refused = (await Promise.all(ids.map((id) => isRefused(grant, id, route.action)))).flat()
+  if (refused.length > 0) throw refusals.forbiddenOf(refused)
   return ids
+}
+
+/** The id if it is. */
+async function isRefused(grant: Grant, id: string, action: JobAction): Promise<string[]> {
+  try {
+    await grant.check(id, action)
+    return []
+  } catch (error) {
+    if (error instanceof Refusal) return [id]
+    throw error
+  }
 }
 
 async function snapshot({ hub, request, url, grant, locale, ids: [id] }: Asked): Promise<Response> {
   const after = wholeNumber(url, 'after')
-  const seconds = Math.min(wholeNumber(url, 'wait') ?? 0, LONGEST_WAIT_S)
   const isNews = (now: FollowedJob): boolean => after === undefined || now.rev > after
-  const waitMs = Math.min(seconds * 1_000, grant.until - Date.now())
+  const waitMs = waitOf(url, grant) ?? 0
   const job = waitMs > 0 ? await hub.wait(id!, isNews, waitMs, request.signal) : await hub.known(id!)
   if (!job || !isNews(job)) return empty(204)
   const body = job.text(locale)
@@ -133,13 +153,14 @@ async function snapshot({ hub, request, url, grant, locale, ids: [id] }: Asked):
   return json(200, body, { etag })
 }
 
-async function events({ hub, streams, request, grant, locale, maxStreamMs, ids }: Asked): Promise<Response> {
-  const last = request.headers.get('last-event-id')
-  const after = last !== null && /^\d{1,16}$/.test(last) ? Number(last) : undefined
-  const stream = streams.open(ids, { locale, until: endOf(grant, maxStreamMs), ...(after !== undefined && { after }) })
+async function events(asked: Asked): Promise<Response> {
+  const { hub, ids } = asked
+  const options = liveOptions(asked, ids[0])
+  const stream = asked.streams.open(ids, options)
   try {
     const job = await hub.known(ids[0]!)
-    if (after === undefined || !job.final || job.rev > after) return stream.response()
+    const after = options.after.get(job.id)
+    if (after === undefined || !job.final || job.rev > after || options.texts.length > 0) return stream.response()
     // The only answer after which an EventSource does not come back.
     stream.close()
     return empty(204)
@@ -149,8 +170,27 @@ async function events({ hub, streams, request, grant, locale, maxStreamMs, ids }
   }
 }
 
-async function many({ streams, grant, locale, maxStreamMs, ids }: Asked): Promise<Response> {
-  return streams.open(ids, { locale, until: endOf(grant, maxStreamMs) }).response()
+async function many(asked: Asked): Promise<Response> {
+  return asked.streams.open(asked.ids, liveOptions(asked)).response()
+}
+
+function liveOptions({ request, url, grant, locale, maxStreamMs, ids }: Asked, ofJob?: string): LiveOptions {
+  const waitMs = waitOf(url, grant)
+  return {
+    locale,
+    until: Math.min(grant.until, Date.now() + maxStreamMs),
+    after: revsOf(url, ids, request.headers.get('last-event-id')),
+    texts: textsOf(url, ids, ofJob),
+    ...(waitMs !== undefined && { pollMs: waitMs }),
+  }
+}
+
+async function text({ hub, request, url, grant, ids: [id] }: Asked, name: string): Promise<Response> {
+  const at = { id: id!, name, place: textPlace(url), done: false }
+  const piece = await hub.textAfter(at, waitOf(url, grant) ?? 0, request.signal)
+  if (!piece) return empty(204)
+  if (piece.text.attempt === 0) throw refusals.noStream()
+  return json(200, jsonText(piece.text))
 }
 
 async function cancel({ queue, hub, locale, ids: [id] }: Asked): Promise<Response> {
@@ -169,23 +209,16 @@ async function file({ queue, request, ids: [id] }: Asked): Promise<Response> {
   return download(request, row, queue.files)
 }
 
-function endOf(grant: Grant, maxStreamMs: number): number {
-  return Math.min(grant.until, Date.now() + maxStreamMs)
+/** How long a request with `?wait={seconds}` may be kept waiting. Milliseconds. */
+function waitOf(url: URL, grant: Grant): number | undefined {
+  const seconds = wholeNumber(url, 'wait')
+  return seconds && Math.max(0, Math.min(Math.min(seconds, LONGEST_WAIT_S) * 1_000, grant.until - Date.now()))
 }
-
-function wholeNumber(url: URL, name: string): number | undefined {
-  const text = url.searchParams.get(name)
-  if (text === null) return undefined
-  if (/^\d{1,16}$/.test(text)) return Number(text)
-  throw refusals.invalid(`${name} must be a whole number`)
-}
-
-const AWAY: ReadonlySet<string> = new Set(['store_busy', 'store_full', 'store_unavailable', 'queue_closed'])
 
 /** What happened is for the log; who asked learns only that something did. */
 function asRefusal(error: unknown, queue: Queue): Refusal {
   if (error instanceof Refusal) return error
-  if (error instanceof JobtableError && AWAY.has(error.code)) return refusals.unavailable()
+  if (isOutage(error) || (error instanceof JobtableError && error.code === 'queue_closed')) return refusals.unavailable()
   queue.logger.error({ err: error }, 'a request about a job failed')
   return refusals.internal()
 }

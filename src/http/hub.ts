@@ -9,13 +9,18 @@ import type { Queue } from '../queue.js'
 import type { JobRow } from '../store.js'
 import { isFinal } from '../transition.js'
 import { publicJob } from './public-job.js'
+import { remembered } from './remembered.js'
 import { jsonText, refusals } from './respond.js'
+import { FollowedText, isNews, type TextPiece, type TextPlace, type TextReader } from './text.js'
 
 /** - `gone`: there is no such job, or not any more · `broken`: it cannot be followed, which the log explains · `closed`: the handler is */
 export type End = 'gone' | 'broken' | 'closed'
 
 export interface Viewer {
+  /** There is another snapshot to be shown. */
   changed(job: FollowedJob): void
+  /** The row has changed, or the job's streams have, whether that shows or not. */
+  touched?(): void
   /** Nothing follows. */
   ended(job: FollowedJob, end: End): void
 }
@@ -31,7 +36,9 @@ export class FollowedJob {
   readonly #project: (row: JobRow, locale: Locale) => string
   readonly #texts = new Map<Locale, string>()
   readonly #events = new Map<Locale, Uint8Array>()
+  /** As it was read last, and as it is shown: what a row has that no end user sees makes no new snapshot. */
   #row: JobRow | undefined
+  #shown: { row: JobRow; face: string } | undefined
 
   constructor(id: string, project: (row: JobRow, locale: Locale) => string) {
     this.id = id
@@ -42,15 +49,18 @@ export class FollowedJob {
     return this.#row !== undefined
   }
   get rev(): number {
-    return this.#row!.rev
+    return this.#shown!.row.rev
   }
   get final(): boolean {
     return isFinal(this.#row!.status)
   }
+  get type(): string {
+    return this.#row!.type
+  }
 
   /** The newest public snapshot, as JSON. */
   text(locale: Locale): string {
-    return remembered(this.#texts, locale, () => this.#project(this.#row!, locale))
+    return remembered(this.#texts, locale, () => this.#project(this.#shown!.row, locale))
   }
 
   /** The same as an event of a stream, encoded once for all who read it. */
@@ -58,13 +68,17 @@ export class FollowedJob {
     return remembered(this.#events, locale, () => encoder.encode(`id: ${this.rev}\nevent: job\ndata: ${this.text(locale)}\n\n`))
   }
 
-  /** Whether the row is news. What was read before what is known is none. */
-  take(row: JobRow): boolean {
-    if (this.#row && (row.rev < this.rev || !differs(this.#row, row))) return false
+  /** Whether the row is news, and whether it shows. What was read before what is known is none. */
+  take(row: JobRow): 'shows' | 'touched' | 'known' {
+    if (this.#row && (row.rev < this.#row.rev || !differs(this.#row, row))) return 'known'
     this.#row = row
+    // What differs in one language differs in the other.
+    const face = this.#project({ ...row, rev: 0 }, 'en')
+    if (face === this.#shown?.face) return 'touched'
+    this.#shown = { row, face }
     this.#texts.clear()
     this.#events.clear()
-    return true
+    return 'shows'
   }
 }
 
@@ -72,6 +86,7 @@ export class Hub {
   readonly #queue: Queue
   readonly #basePath: string
   readonly #jobs = new Map<string, { job: FollowedJob; unfollow: () => void }>()
+  readonly #texts = new Map<string, FollowedText>()
   #closed = false
 
   constructor(queue: Queue, basePath: string) {
@@ -90,6 +105,24 @@ export class Hub {
 
   leave(job: FollowedJob, viewer: Viewer): void {
     if (job.viewers.delete(viewer) && job.viewers.size === 0) this.#forget(job)
+  }
+
+  /** The reader asks the text for what follows, and is told when to ask again. */
+  followText(id: string, name: string, reader: TextReader): FollowedText {
+    const key = JSON.stringify([id, name])
+    let text = this.#texts.get(key)
+    if (!text) {
+      this.#texts.set(key, (text = new FollowedText(this.#queue, this, id, name)))
+      text.begin()
+    }
+    text.readers.add(reader)
+    return text
+  }
+
+  leaveText(text: FollowedText, reader: TextReader): void {
+    if (!text.readers.delete(reader) || text.readers.size > 0) return
+    this.#texts.delete(JSON.stringify([text.id, text.name]))
+    text.end()
   }
 
   /** Shows a row that was read elsewhere, such as the one that a cancellation answers with. */
@@ -137,6 +170,50 @@ export class Hub {
     })
   }
 
+  /**
+   * What follows upon a place in a text; undefined when nothing does within the time, the signal aborts or the handler is closed. Throws a
+   * refusal.
+   */
+  textAfter({ id, name, place, done }: TextPlace, ms: number, signal: AbortSignal): Promise<TextPiece | undefined> {
+    return new Promise((resolve, reject) => {
+      const until = performance.now() + ms
+      let isKnown = false
+      const finish = (settle: () => void): void => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', giveUp)
+        this.leaveText(text, reader)
+        settle()
+      }
+      const giveUp = (): void => finish(() => resolve(undefined))
+      const timeUp = (): void => (isKnown ? giveUp() : finish(() => reject(refusals.unavailable())))
+      const look = (): void => void text.after(place).then(looked, failed)
+      const looked = (answer: TextPiece | 'none' | undefined): void => {
+        isKnown ||= answer !== undefined
+        if (answer && answer !== 'none' && isNews(answer, place, done)) finish(() => resolve(answer))
+        else if (answer && performance.now() >= until) giveUp()
+      }
+      const failed = (cause: unknown): void =>
+        finish(() => reject(cause instanceof Error ? cause : new Error('the text could not be read', { cause })))
+      const reader: TextReader = {
+        grown: look,
+        textEnded: (_, end) => {
+          if (end === 'closed') giveUp()
+          else finish(() => reject(end === 'gone' ? refusals.noJob() : refusals.internal()))
+        },
+      }
+      // However little they want to wait, the database is read once.
+      const timer = setTimeout(timeUp, ms || LONGEST_READ_MS)
+      signal.addEventListener('abort', giveUp)
+      const text = this.followText(id, name, reader)
+      look()
+      if (signal.aborted) giveUp()
+    })
+  }
+
+  log(error: unknown, jobId: string, message: string): void {
+    this.#queue.logger.error({ err: error, jobId }, message)
+  }
+
   close(): void {
     this.#closed = true
     for (const { job } of [...this.#jobs.values()]) this.#end(job, 'closed')
@@ -160,7 +237,10 @@ export class Hub {
   }
 
   #take(job: FollowedJob, row: JobRow): void {
-    if (job.take(row)) for (const viewer of [...job.viewers]) this.#show(job, viewer)
+    const news = job.take(row)
+    if (news === 'known') return
+    for (const viewer of [...job.viewers]) viewer.touched?.()
+    if (news === 'shows') for (const viewer of [...job.viewers]) this.#show(job, viewer)
   }
 
   /** Never throws: one row that cannot be shown must not keep the others from their readers. */
@@ -168,7 +248,7 @@ export class Hub {
     try {
       viewer.changed(job)
     } catch (error) {
-      this.#queue.logger.error({ err: error, jobId: job.id }, 'a job could not be shown')
+      this.log(error, job.id, 'a job could not be shown')
       this.leave(job, viewer)
       viewer.ended(job, 'broken')
     }
@@ -178,7 +258,7 @@ export class Hub {
     const code = error instanceof JobtableError ? error.code : undefined
     if (code === 'job_not_found') return this.#end(job, 'gone')
     if (code === 'queue_closed') return this.#end(job, 'closed')
-    this.#queue.logger.error({ err: error, jobId: job.id }, 'a job could not be followed')
+    this.log(error, job.id, 'a job could not be followed')
     this.#end(job, 'broken')
   }
 
@@ -195,10 +275,4 @@ export class Hub {
     this.#jobs.delete(job.id)
     entry.unfollow()
   }
-}
-
-function remembered<Key, Value>(values: Map<Key, Value>, key: Key, make: () => Value): Value {
-  let value = values.get(key)
-  if (value === undefined) values.set(key, (value = make()))
-  return value
 }

@@ -1,7 +1,7 @@
 export { httpHandler, type HttpHandler, type HttpOptions } from './handler.js'
 export { signToken, type JobAction, type TokenScope } from './token.js'
 export type { AccessOptions, AccessRequest, Authorize } from './access.js'
-export type { PublicFile, PublicJob, PublicStage } from './public-job.js'
+export type { PublicFile, PublicJob, PublicStage, PublicText } from './public.js'
 export { nodeListener } from './adapters/node.js'
 export { expressHandler } from './adapters/express.js'
 export { fastifyHandler } from './adapters/fastify.js'

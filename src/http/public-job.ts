@@ -7,57 +7,10 @@ import type { PreparedType } from '../job-type.js'
 import { readJson } from '../json.js'
 import { LOCALES, textIn, userMessage, type Locale } from '../messages.js'
 import type { JobRow } from '../store.js'
-import { isFinal, type Status } from '../transition.js'
+import { isFinal } from '../transition.js'
 import { codeForUser } from '../worker/words.js'
 import { fileOfJob } from './job-file.js'
-
-/** A job as its end user may see it. Moments are ISO 8601 texts. */
-export interface PublicJob {
-  id: string
-  type: string
-  status: Status
-  /** Whether it is over: `succeeded`, `failed` or `canceled`. A person's repair starts the latter two anew. */
-  final: boolean
-  /** Grows with every change: of two snapshots of a job, the one with the larger number is the newer. */
-  rev: number
-  stage: PublicStage | null
-  /** From 0 to 1, or null where the handler reports none. */
-  progress: number | null
-  /** Runs started, without those that only waited or were handed back. */
-  attempt: number
-  /** Null where neither the row nor a type that this process knows says it. */
-  maxAttempts: number | null
-  /** When the next attempt is due, while the job is `retrying`. */
-  retryAt: string | null
-  /** Why it failed, in words for whoever ordered it. Null unless it has failed. */
-  userMessage: string | null
-  cancelRequested: boolean
-  createdAt: string | null
-  finishedAt: string | null
-  /** What the handler returned, once the job has succeeded. Null for a file. */
-  result: unknown
-  file: PublicFile | null
-}
-
-export interface PublicStage {
-  /** As the handler names it. */
-  key: string
-  /** As the type's `stageLabels` name it in the reader's language; else the key. */
-  label: string
-  /** Its place in the type's `stages`, from 0. Null where it is none of them. */
-  index: number | null
-  /** How many stages the type has. */
-  count: number
-}
-
-export interface PublicFile {
-  name: string
-  /** Bytes. */
-  size: number
-  contentType: string
-  /** The path to download it from, on this server. It needs the action `download`. */
-  url: string
-}
+import type { PublicJob, PublicStage } from './public.js'
 
 export function publicJob(row: JobRow, type: PreparedType | undefined, locale: Locale, basePath: string): PublicJob {
   const result = row.status === 'succeeded' ? readJson(row.result) : undefined
@@ -84,6 +37,7 @@ export function publicJob(row: JobRow, type: PreparedType | undefined, locale: L
       contentType: file.contentType,
       url: `${basePath}/${encodeURIComponent(row.id)}/file`,
     },
+    streams: type?.publicStreams ?? [],
   }
 }
 

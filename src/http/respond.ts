@@ -16,12 +16,21 @@ export class Refusal extends Error {
   /** A stable word that programs can compare. */
   readonly code: string
   readonly headers: Readonly<Record<string, string>>
+  /** What else a program may want to know. */
+  readonly data: Readonly<Record<string, unknown>>
 
-  constructor(status: number, code: string, message: string, headers: Readonly<Record<string, string>> = {}) {
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    headers: Readonly<Record<string, string>> = {},
+    data: Readonly<Record<string, unknown>> = {},
+  ) {
     super(message)
     this.status = status
     this.code = code
     this.headers = headers
+    this.data = data
   }
 }
 
@@ -37,8 +46,11 @@ export const refusals = {
       'www-authenticate': 'Bearer error="invalid_token"',
     }),
   forbidden: () => new Refusal(403, 'forbidden', 'this is not permitted'),
+  /** Of a request about many jobs: the ids that it named itself. */
+  forbiddenOf: (jobs: readonly string[]) => new Refusal(403, 'forbidden', 'these jobs are not permitted', {}, { jobs }),
   noRoute: () => new Refusal(404, 'not_found', 'there is nothing here'),
   noJob: () => new Refusal(404, 'job_not_found', 'there is no such job, or not any more'),
+  noStream: () => new Refusal(404, 'no_stream', 'this job has no such stream, or none that its type calls public'),
   noFile: () => new Refusal(404, 'no_file', 'this job has no file, or not yet'),
   fileGone: () => new Refusal(410, 'file_missing', 'the file of this job is not kept any more'),
   method: (allowed: string) => new Refusal(405, 'method_not_allowed', `this takes ${allowed}`, { allow: allowed }),
@@ -47,8 +59,8 @@ export const refusals = {
   internal: () => new Refusal(500, 'internal', 'something went wrong on the server'),
 } as const
 
-export function refused({ status, code, message, headers }: Refusal): Response {
-  return json(status, jsonText({ error: code, message }), headers)
+export function refused({ status, code, message, headers, data }: Refusal): Response {
+  return json(status, jsonText({ error: code, message, ...data }), headers)
 }
 
 export function json(status: number, body: string, headers: Readonly<Record<string, string>> = {}): Response {

@@ -101,7 +101,7 @@ export function byName(streams: StreamInfo[]): StreamInfo[] {
 }
 
 /** Whether a surrogate pair stands on both sides of this index. */
-function isCut(text: string, index: number): boolean {
+export function isCut(text: string, index: number): boolean {
   return isHighSurrogate(text.charCodeAt(index - 1)) && isLowSurrogate(text.charCodeAt(index))
 }
 

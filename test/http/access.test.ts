@@ -10,22 +10,28 @@ const ROUTES = [
   ['GET', '/jobs/ID?after=0&wait=20', 'view'],
   ['GET', '/jobs/ID/events', 'view'],
   ['GET', '/jobs/events?id=ID', 'view'],
+  ['GET', '/jobs/events?id=ID&text=ID/answer', 'view'],
+  ['GET', '/jobs/events?id=ID&after=0&wait=20', 'view'],
+  ['GET', '/jobs/ID/events?text=answer', 'view'],
+  ['GET', '/jobs/ID/streams/answer', 'view'],
+  ['HEAD', '/jobs/ID/streams/answer', 'view'],
+  ['GET', '/jobs/ID/streams/answer?attempt=1&offset=0&wait=20', 'view'],
   ['POST', '/jobs/ID/cancel', 'cancel'],
   ['GET', '/jobs/ID/file', 'download'],
   ['HEAD', '/jobs/ID/file', 'download'],
 ] as const
 
-/** All that an outsider can see of an answer. */
-async function seen(response: Response): Promise<unknown> {
-  return { status: response.status, headers: [...response.headers], body: await response.text() }
+/** All that an outsider can see of an answer, but for the id that they asked for. */
+async function seen(response: Response, id: string): Promise<unknown> {
+  return { status: response.status, headers: [...response.headers], body: (await response.text()).replaceAll(id, 'ID') }
 }
 
 describe.each(ROUTES)('%s %s', (method, path, action) => {
   const bench = async () => {
     const made = await place()
-    const job = await withFile(made, 'r.txt', 'the content')
+    const job = await withFile(made, 'r.txt', 'the content', undefined, 'some text')
     const guess = '01926f3c-0d6c-7c60-a4d5-0f2b64d3b7a1'
-    const ask = (token?: string, id = job.id) => made.ask(path.replace('ID', id), token, { method })
+    const ask = (token?: string, id = job.id) => made.ask(path.replaceAll('ID', id), token, { method })
     return { ...made, job, guess, ask }
   }
 
@@ -47,11 +53,11 @@ describe.each(ROUTES)('%s %s', (method, path, action) => {
     if (method !== 'HEAD') expect(await response.json()).toMatchObject({ error: 'token_expired' })
   })
   it('is closed to the token of another job, and says the same of a job that is not there', async () => {
-    const { ask, token, guess } = await bench()
+    const { ask, token, guess, job } = await bench()
     const other = await token('another-job', [action])
     const response = await ask(other)
     expect(response.status).toBe(403)
-    expect(await seen(response)).toEqual(await seen(await ask(other, guess)))
+    expect(await seen(response, job.id)).toEqual(await seen(await ask(other, guess), guess))
   })
   it('is closed to a token for other actions, and says the same of a job that is not there', async () => {
     const { ask, token, job, guess } = await bench()
@@ -59,7 +65,7 @@ describe.each(ROUTES)('%s %s', (method, path, action) => {
     const wrong = await token([job.id, guess], others)
     const response = await ask(wrong)
     expect(response.status).toBe(403)
-    expect(await seen(response)).toEqual(await seen(await ask(wrong, guess)))
+    expect(await seen(response, job.id)).toEqual(await seen(await ask(wrong, guess), guess))
   })
   it('is closed to a token that was tampered with, signed by another, or unsigned', async () => {
     const { ask, token, job } = await bench()
@@ -98,8 +104,8 @@ describe.each(ROUTES)('%s %s', (method, path, action) => {
         secrets: undefined,
         authorize: (_request: Request, access: unknown) => (asked.push(access), says as boolean),
       } as never)
-      const job = await withFile(made, 'r.txt', 'the content')
-      return { ask: () => made.ask(path.replace('ID', job.id), undefined, { method }) }
+      const job = await withFile(made, 'r.txt', 'the content', undefined, 'some text')
+      return { ask: () => made.ask(path.replaceAll('ID', job.id), undefined, { method }) }
     })()
     const response = await ask()
     expect(response.status).toBe(method === 'POST' ? 409 : 200)

@@ -34,6 +34,7 @@ describe('a snapshot', () => {
       finishedAt: null,
       result: null,
       file: null,
+      streams: ['answer', 'notes'],
     })
   })
   it('tells of the stage in words of the reader, of the attempt, and of when the next one is due', async () => {

@@ -30,6 +30,7 @@ export async function place(options: Partial<HttpOptions> & { locale?: 'en' | 'z
     idempotency: { none: 'a test' },
     stages: ['drawing', 'saving', 'ready'],
     stageLabels: { drawing: { en: 'Drawing', zh: '正在绘制' }, saving: 'Saving <b>' },
+    publicStreams: ['answer', 'notes'],
     retry: { maxAttempts: 3 },
     run: (job) => leadOf(job.id).run(job),
   })
@@ -82,12 +83,15 @@ export async function finished(made: Place, result: unknown) {
   return job
 }
 
-/** A job that has succeeded with a file. */
-export async function withFile(made: Place, name: string, content: FileContent, contentType?: string) {
+/** A job that has succeeded with a file, and perhaps a stream. */
+export async function withFile(made: Place, name: string, content: FileContent, contentType?: string, answer?: string) {
   const job = await made.enqueue()
   const lead = made.lead(job.id)
   await run(made, () =>
-    lead.tell(async (context) => lead.end(await context.file(name, content, contentType === undefined ? {} : { contentType }))),
+    lead.tell(async (context) => {
+      if (answer !== undefined) await context.stream('answer').write(answer)
+      lead.end(await context.file(name, content, contentType === undefined ? {} : { contentType }))
+    }),
   )
   return job
 }

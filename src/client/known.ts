@@ -1,0 +1,88 @@
+/**
+ * The newest that is known of each job, and who looks at it. Whatever comes, from a connection, another tab or an answer, passes through
+ * here, and never goes back: a snapshot counts by its `rev`, a text by its attempt and its length.
+ */
+import type { PublicJob, PublicText } from '../http/public.js'
+import type { JobsError } from './errors.js'
+
+/** All of a stream's text so far. */
+export interface StreamedText {
+  /** The whole text, from its beginning. */
+  text: string
+  /** Where the news begins: what is before it was shown already. 0 when another attempt has begun, which replaces the text. */
+  offset: number
+  /** Which run of the handler has written it. 0 where there is no such stream. */
+  attempt: number
+  /** Nothing follows in this attempt. */
+  done: boolean
+  /** Nothing follows at all. */
+  final: boolean
+}
+
+/** What a page, or another tab, wants to know of a job. */
+export interface Want {
+  id: string
+  /** The names of its streams whose texts are wanted. */
+  texts: string[]
+}
+
+/** What a connection or another tab tells. */
+export type News = { job: PublicJob } | { text: PublicText & { id: string; name: string } }
+
+export interface Watcher {
+  /** Of a text; otherwise it is of the job. */
+  readonly name?: string
+  onJob?(job: PublicJob): void
+  onText?(text: StreamedText): void
+  onError(error: JobsError): void
+}
+
+export class Known {
+  readonly id: string
+  readonly watchers = new Set<Watcher>()
+  readonly texts = new Map<string, StreamedText>()
+  job: PublicJob | undefined
+  /** Where a tab that does not lead gets it from: the leader, once the server has said that it may; or itself. */
+  source: 'asking' | 'leader' | 'server' | undefined
+
+  constructor(id: string) {
+    this.id = id
+  }
+
+  /** Whether it was news. */
+  take(news: News): boolean {
+    if ('text' in news) return this.#takeText(news.text)
+    if (this.job && news.job.rev <= this.job.rev) return false
+    this.job = news.job
+    for (const watcher of [...this.watchers]) watcher.onJob?.(news.job)
+    return true
+  }
+
+  #takeText({ name, attempt, offset, text, done, final }: PublicText & { name: string }): boolean {
+    const known = this.texts.get(name) ?? { text: '', attempt: 0, done: false, final: false }
+    const isSame = attempt === known.attempt
+    const before = isSame ? known.text : ''
+    const length = offset + text.length
+    const isNews = isSame
+      ? length > before.length || (length === before.length && (done !== known.done || final))
+      : attempt > known.attempt
+    // A gap is of a tab that has come late; it is told the whole.
+    if (!isNews || known.final || offset > before.length) return false
+    const now = { text: before.slice(0, offset) + text, offset: before.length, attempt, done, final }
+    this.texts.set(name, now)
+    for (const watcher of [...this.watchers]) if (watcher.name === name) watcher.onText?.(now)
+    return true
+  }
+
+  /** What is still to come of what is wanted, or undefined. */
+  missing(names: Iterable<string>): Want | undefined {
+    const texts = [...new Set(names)].filter((name) => !this.texts.get(name)?.final)
+    return texts.length > 0 || !this.job?.final ? { id: this.id, texts } : undefined
+  }
+
+  /** All of it, for whoever comes late. */
+  *all(): Iterable<News> {
+    if (this.job) yield { job: this.job }
+    for (const [name, text] of this.texts) yield { text: { ...text, offset: 0, id: this.id, name } }
+  }
+}
