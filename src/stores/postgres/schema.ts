@@ -150,7 +150,7 @@ COMMENT ON COLUMN {steps}.kind IS 'step, effect, checkpoint';
 COMMENT ON COLUMN {steps}.state IS 'started: an effect that may or may not have happened. done: it has. refused: it certainly has not, and may begin anew.';
 COMMENT ON COLUMN {steps}.attempt IS 'The attempt that wrote it last, from 1; 0 where a person had the last word.';
 COMMENT ON COLUMN {steps}.request IS 'The request of an effect, frozen before the call.';
-COMMENT ON COLUMN {steps}.provider_key IS 'What the provider of an effect knows it by, in every attempt.';
+COMMENT ON COLUMN {steps}.provider_key IS 'What the provider of an effect knows it by; after a refusal for good, what it will know the next call by.';
 COMMENT ON COLUMN {steps}.value IS 'What it gave.';
 COMMENT ON COLUMN {steps}.ended_at IS 'When it became done or refused.';
 COMMENT ON COLUMN {steps}.seq IS 'The order in which they began.';

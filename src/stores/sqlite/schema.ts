@@ -120,7 +120,7 @@ CREATE TABLE job_steps (
   attempt INTEGER NOT NULL,
   -- The request of an effect, as JSON, frozen before the call.
   request TEXT CHECK (request IS NULL OR json_valid(request)),
-  -- What the provider of an effect knows it by, in every attempt.
+  -- What the provider of an effect knows it by; after a refusal for good, what it will know the next call by.
   provider_key TEXT,
   -- What it gave, as JSON.
   value TEXT CHECK (value IS NULL OR json_valid(value)),
