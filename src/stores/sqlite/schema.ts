@@ -156,7 +156,17 @@ CREATE TABLE job_streams (
 ) STRICT;
 `
 
-const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3]
+/** A trigger, where a foreign key would hold only for clients that switch them on. */
+const VERSION_4 = `
+-- What belongs to a job goes with it, whoever deletes it: another one may come under its id.
+CREATE TRIGGER jobtable_deleted AFTER DELETE ON jobs BEGIN
+  DELETE FROM job_events WHERE job_id = OLD.id;
+  DELETE FROM job_steps WHERE job_id = OLD.id;
+  DELETE FROM job_streams WHERE job_id = OLD.id;
+END;
+`
+
+const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 
