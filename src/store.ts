@@ -82,7 +82,7 @@ export interface NewJob {
   traceContext: string | null
   /**
    * Take the key over from this finished job, if it still holds the key in this very status. The old row keeps the key
-   * for the record and points to the new one. An effect belongs to the key: those of a failed or canceled job that are started or done
+   * for the record and points to the new one. An effect belongs to the key: those of a failed or canceled job
    * are copied to the new one in the same commit; of a succeeded one nothing is. Otherwise nothing is inserted and the present holder is returned; a key
    * that nobody holds any more, because its job was pruned, is free.
    */

@@ -2,9 +2,13 @@
 import { createHash } from 'node:crypto'
 import type { Classification } from '../errors.js'
 import { canonicalJson, readJson, type JsonValue } from '../json.js'
+import { BY_PERSON, type StepRow } from './record.js'
 
 export interface EffectCall {
-  /** The same in every attempt: for the provider's idempotency key, or to look the effect up by. */
+  /**
+   * For the provider's idempotency key, or to look the effect up by: the same in every attempt, as long as the effect may have happened.
+   * After a refusal for good, or a person's word that it was not done, the next call has another one.
+   */
   key: string
   signal: AbortSignal
 }
@@ -35,11 +39,33 @@ export type EffectOptions<Body, Value> =
       reconcile(body: Body, call: EffectCall): Reconciled<Value> | Promise<Reconciled<Value>>
     })
 
-/** By type, business key and name; never by the attempt. */
-export function providerKey(job: { id: string; type: string; idempotencyKey: string | null }, name: string): string {
+interface Keyed {
+  id: string
+  type: string
+  idempotencyKey: string | null
+}
+
+/** Of the first call: by type, business key and name; never by the attempt. */
+export function providerKey(job: Keyed, name: string): string {
   const business = job.idempotencyKey === null ? ['id', job.id] : ['key', job.idempotencyKey]
   const digest = createHash('sha256').update(JSON.stringify([job.type, ...business, name]))
   return `jobtable-${digest.digest('hex').slice(0, 40)}`
+}
+
+/**
+ * A provider may answer a key that it has refused with that very refusal, whatever was repaired since. Only what is known not to have
+ * happened may have another key, for else it might happen under both.
+ */
+export function nextKey(key: string): string {
+  const [, first, count] = /^(.*?)(?:-([2-9]|[1-9]\d{1,8}))?$/s.exec(key)!
+  return `${first}-${Number(count ?? 1) + 1}`
+}
+
+/** Of an effect that begins, or that was `refused` and begins anew: one key never has two requests. */
+export function keyToBegin(job: Keyed, name: string, refused: StepRow | undefined, request: string): string {
+  const key = refused?.key ?? providerKey(job, name)
+  if (refused === undefined) return key
+  return refused.attempt === BY_PERSON || !sameRequest(refused.request, request) ? nextKey(key) : key
 }
 
 /** Permanent, but no word of the provider's, or none that settles it: the call may have been made before. */
@@ -68,11 +94,14 @@ const DOUBTFUL: ReadonlySet<string> = new Set([
 /** Worth another attempt, and surely not sent. */
 const UNSENT: ReadonlySet<string> = new Set(['connection_refused', 'dns_failed'])
 
-/** Whether the error says that the provider has refused, or was never reached. */
-export function certainlyNothing({ kind, code }: Classification): boolean {
-  if (kind === 'permanent') return !DOUBTFUL.has(code)
-  if (kind === 'rate_limited') return code !== 'provider_unavailable'
-  return UNSENT.has(code)
+/**
+ * What an error says for certain: the provider has refused for good, or for now, as whoever has too much to do or was never reached.
+ * Undefined where the call may have happened.
+ */
+export function refusalOf({ kind, code }: Classification): 'for_good' | 'for_now' | undefined {
+  if (kind === 'permanent') return DOUBTFUL.has(code) ? undefined : 'for_good'
+  if (kind === 'rate_limited') return code === 'provider_unavailable' ? undefined : 'for_now'
+  return UNSENT.has(code) ? 'for_now' : undefined
 }
 
 export function bodyOf<Body>(request: Body | (() => Body | Promise<Body>)): Body | Promise<Body> {

@@ -9,7 +9,7 @@
  * `done` is final: its value is what every later attempt gets. An effect that is `started` may or may not have happened: its
  * request was frozen in the row before the call, and the row says no more until somebody who knows does. Every write is fenced by
  * the claim, like a report's, except for a person's word on a failed or canceled job. The rows outlive a repair, and go with their job; a job that takes the place of
- * a failed or canceled one inherits its effects that are started or done, as `NewJob.supersedes` says.
+ * a failed or canceled one inherits its effects, as `NewJob.supersedes` says.
  */
 import type { Fence, FencedSettlement, JobRow } from '../store.js'
 import type { StreamAppend } from '../streams/record.js'
@@ -31,7 +31,7 @@ export interface NewStep {
   attempt: number
   /** The frozen request of an effect, as JSON text, which comes back to the letter. */
   request: string | null
-  /** What the provider of an effect knows it by. */
+  /** What the provider of an effect knows it by; after a refusal for good, what it will know the next call by. */
   key: string | null
   /** JSON text; null for nothing. */
   value: string | null

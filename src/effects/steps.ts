@@ -14,10 +14,10 @@
  *                          └──no──> request frozen, recorded started ──> run
  *
  *   run: recorded started (again), which is the last look at the claim ──> the call ──returned──> recorded done
- *                       ├──threw, and certainly nothing happened──> recorded refused, may begin anew
+ *                       ├──threw, and certainly nothing happened──> recorded refused, may begin anew; with the next key if it was for good
  *                       └──threw otherwise──> stays started; with hold: held
  *
- * A refusal of a call that is made again says nothing of the one before it, so that the effect stays started.
+ * A refusal of a call that is made again says nothing of the one before it, so that the effect stays started, and keeps its key.
  *
  * A deploy may change a handler between two attempts. Noticed, as `steps_changed`, is: a name of another kind; a request given as a value that
  * differs from the frozen one; an effect with the very request of one that is recorded and was not asked for, which was renamed; and
@@ -26,7 +26,7 @@
 import { JobtableError, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
 import type { JobContext } from '../worker/context.js'
-import { bodyOf, certainlyNothing, providerKey, sameRequest, type EffectOptions } from './effect.js'
+import { bodyOf, keyToBegin, nextKey, providerKey, refusalOf, sameRequest, type EffectOptions } from './effect.js'
 import { InFlight } from './in-flight.js'
 import type { StepLog } from './log.js'
 import type { NewStep, StepKind, StepRow } from './record.js'
@@ -82,7 +82,7 @@ export class Steps {
     if (before?.state === 'started') return this.#goOn(before, options)
     const request = given ?? encodeRequest(name, await bodyOf(options.request))
     this.#checkRenamed(name, request)
-    return this.#run({ name, request, key: providerKey(this.#env.job, name) }, options)
+    return this.#run({ name, request, key: keyToBegin(this.#env.job, name, before, request) }, options)
   }
 
   /** What the job has done under this name, whatever its kind. Looked up each time: this very attempt may have written it. */
@@ -157,8 +157,10 @@ export class Steps {
     try {
       value = await options.run(JSON.parse(started.request) as Body, { key: started.key, signal })
     } catch (error) {
-      if (!doubt && certainlyNothing(this.#env.classify(error))) {
-        await this.#record({ ...started, kind: 'effect', state: 'refused' })
+      const refusal = doubt ? undefined : refusalOf(this.#env.classify(error))
+      if (refusal !== undefined) {
+        const key = refusal === 'for_good' ? nextKey(started.key) : started.key
+        await this.#record({ ...started, key, kind: 'effect', state: 'refused' })
         throw error
       }
       throw options.onUnknown === 'hold' ? held(started.name, error) : error

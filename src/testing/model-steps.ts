@@ -32,9 +32,9 @@ export class ModelSteps {
     return after
   }
 
-  /** What is started or done of the effects of a job that failed or was canceled goes on with the job that takes its key over. */
+  /** The effects of a job that failed or was canceled go on with the job that takes its key over. */
   inherit(heir: string, old: string): void {
-    const effects = this.of(old).filter(({ kind, state }) => kind === 'effect' && state !== 'refused')
+    const effects = this.of(old).filter(({ kind }) => kind === 'effect')
     if (effects.length > 0) this.#jobs.set(heir, new Map(effects.map((row) => [row.name, { ...row, jobId: heir }])))
   }
 

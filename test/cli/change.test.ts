@@ -39,5 +39,5 @@ test('migrate --print shows the SQL that makes the same tables, and makes none',
   await cli(['migrate', ...migrated.db])
   const tables = 'SELECT type, name, sql FROM sqlite_schema ORDER BY type, name'
   expect(await printed.sql(tables)).toEqual(await migrated.sql(tables))
-  expect((await cli(['migrate', ...printed.db])).stdout).toBe(`${printed.name} is at version 3.\n`)
+  expect((await cli(['migrate', ...printed.db])).stdout).toBe(`${printed.name} is at version 4.\n`)
 })

@@ -198,8 +198,8 @@ describe('a role that may only read and write rows', () => {
       expect([code, stderr], args.join(' ')).toEqual([0, ''])
       return stdout
     }
-    expect(await ok('init')).toContain('is there already (tables at version 3)')
-    expect(await ok('migrate')).toContain('is at version 3')
+    expect(await ok('init')).toContain('is there already (tables at version 4)')
+    expect(await ok('migrate')).toContain('is at version 4')
     const id = (await ok('enqueue', 'mail', '{}')).trim()
     await ok('enqueue', 'mail', '{}', '--key', 'k', '--on-duplicate', 'ignore_duplicate')
     await ok('enqueue', 'mail', '{}', '--key', 'k', '--on-duplicate', 'ignore_duplicate')

@@ -47,16 +47,117 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
   })
 
   it('the key is that of type, business key and name: the same for a new job in place of a failed one', async () => {
-    const { provider, queue, enqueue, drain } = await charging({ onUnknown: 'same_key' }, [throws(answered(400))])
+    const { provider, queue, enqueue, drain } = await charging({ onUnknown: 'same_key' }, [
+      throws(brokenOff()),
+      throws(answered(400)),
+    ])
     const first = await enqueue()
     await drain()
     expect((await first.refresh()).status).toBe('failed')
     const second = await enqueue()
     expect(second.id).not.toBe(first.id)
     await drain()
-    expect(await second.result()).toEqual({ receipt: 2 })
+    expect(await second.result()).toEqual({ receipt: 3 })
     expect(provider.keys).toEqual([expect.stringMatching(/^jobtable-[0-9a-f]{40}$/)])
-    expect(await queue.steps(first.id)).toMatchObject([{ state: 'refused' }])
+    expect(await queue.steps(first.id)).toMatchObject([{ state: 'started', key: provider.keys[0] }])
+  })
+
+  describe('with a provider that answers a key with what it has answered before, be it a refusal', () => {
+    /** Refuses, with this error, until somebody has repaired the cause. */
+    async function remembering(error: Error) {
+      const answers = new Map<string, { error: Error } | { receipt: string }>()
+      const keys: string[] = []
+      const provider = { repaired: false, keys }
+      const job = defineJob(await place(), ({ effect }) =>
+        effect('charge', {
+          request,
+          run: (_, { key }) => {
+            keys.push(key)
+            const now = provider.repaired ? { receipt: key } : { error }
+            const known = answers.get(key) ?? now
+            answers.set(key, known)
+            if ('error' in known) throw known.error
+            return known.receipt
+          },
+          onUnknown: 'same_key',
+        }),
+      )
+      const first = await job.enqueue()
+      await job.drain()
+      provider.repaired = true
+      return { ...job, provider, first }
+    }
+    const declined = Object.assign(new Error('your card was declined'), { status: 402 })
+    const expected = (key: string) => [key, `${key}-2`]
+
+    it('a job that is retried when the cause of a refusal is repaired is served', async () => {
+      const { queue, provider, first, drain } = await remembering(declined)
+      const [key] = provider.keys
+      expect(await queue.steps(first.id)).toMatchObject([{ state: 'refused', key: `${key}-2` }])
+      await first.retry()
+      await drain()
+      expect(await first.result()).toBe(`${key}-2`)
+      expect(provider.keys).toEqual(expected(key!))
+      expect(await queue.steps(first.id)).toMatchObject([{ state: 'done', key: `${key}-2` }])
+    })
+
+    it('and so is a new job under its idempotency key', async () => {
+      const { provider, first, enqueue, drain } = await remembering(declined)
+      const second = await enqueue()
+      await drain()
+      expect(second.id).not.toBe(first.id)
+      expect(await second.result()).toBe(`${provider.keys[0]}-2`)
+      expect(provider.keys).toEqual(expected(provider.keys[0]!))
+    })
+
+    it('each refusal for good gives the next call another key', async () => {
+      const { provider, first, drain } = await remembering(declined)
+      provider.repaired = false
+      for (const repaired of [false, true]) {
+        provider.repaired = repaired
+        await first.retry()
+        await drain()
+      }
+      const [key] = provider.keys
+      expect(provider.keys).toEqual([key, `${key}-2`, `${key}-3`])
+      expect((await first.refresh()).status).toBe('succeeded')
+    })
+
+    it('an outcome that nobody knows keeps the key, until a person says that it was not done', async () => {
+      const { queue, provider, first, drain } = await remembering(answered(500))
+      expect((await first.refresh()).status).toBe('failed')
+      await first.retry()
+      await drain()
+      expect(new Set(provider.keys).size).toBe(1)
+      const [key] = provider.keys
+      await queue.resolve(first.id, { effect: 'charge', as: 'not_done' })
+      // The word can still be corrected, and then the record has the key that was looked up.
+      expect(await queue.steps(first.id)).toMatchObject([{ state: 'refused', key }])
+      await drain()
+      expect(await first.result()).toBe(`${key}-2`)
+    })
+
+    it.each([
+      ['the same one', false, (key: string) => [key, key]],
+      ['another one where its request is another', true, (key: string) => [key, `${key}-2`]],
+    ])('a refusal for now leaves the next call its key: %s', async (_, drawn, keys) => {
+      let calls = 0
+      const seen: string[] = []
+      const { enqueue, drain } = defineJob(await place(), ({ effect }) =>
+        effect<{ n: number }, null>('charge', {
+          request: drawn ? () => ({ n: ++calls }) : { n: 1 },
+          run: (_body, { key }) => {
+            seen.push(key)
+            if (seen.length === 1) throw answered(429)
+            return null
+          },
+          onUnknown: 'same_key',
+        }),
+      )
+      await enqueue()
+      await drain()
+      expect(seen).toEqual(keys(seen[0]!))
+    })
   })
 
   it.each(['failed', 'canceled'] as const)(

@@ -54,7 +54,9 @@ export async function performEffect(
     request: plan.drawn ? () => ({ number, drawn: random.whole(1, MOST) }) : { number },
     run: (body: Body, { key }: EffectCall) => {
       rules.called(attempt, { key, body }, EFFECT)
-      return provider.call(caller, { jobId: job.id, key, knowsKeys: onUnknown === 'same_key' })
+      const answer = provider.call(caller, { jobId: job.id, key, knowsKeys: onUnknown === 'same_key' })
+      answer.catch((error: unknown) => rules.refused(attempt, error))
+      return answer
     },
   }
   const reconcile = async (_: Body, { key }: EffectCall) => {

@@ -3,6 +3,7 @@
  * down anew; the table must be the same after each write, and so must what a handler reads. What happens at the provider is counted.
  */
 import type { FailedJob, NewStep, RecordOutcome, StepRow } from '../../src/effects/record.js'
+import { PermanentError } from '../../src/handler-errors.js'
 import type { Fence, InsertOutcome, JobRow, NewJob } from '../../src/store.js'
 import type { Attempt } from '../../src/worker/attempt.js'
 import { holds, type Arguments, type Method } from './connection.js'
@@ -13,6 +14,16 @@ import type { World } from './world.js'
 interface Recorded extends NewStep {
   /** The claim under which it was written last. */
   token: string | null
+}
+
+/** One that may have happened is called with the last key and body only. */
+interface Calls {
+  key: string
+  body: string
+  /** Every key that was ever brought. */
+  used: ReadonlySet<string>
+  /** The last call was refused: for now, so that another request has another key, or for good, so that any next call has. */
+  refused?: 'for_now' | 'for_good' | undefined
 }
 
 interface Claims {
@@ -32,8 +43,10 @@ export class EffectRules {
   readonly #recorded = new Map<string, Map<string, Recorded>>()
   /** How often the effect of a job has happened. */
   readonly #happened = new Map<string, number>()
-  /** What the first call of a job's effect brought. One that was refused begins anew, with the same key. */
-  readonly #calls = new Map<string, { key: string; body: string | null }>()
+  /** What the calls of a job's effect brought. */
+  readonly #calls = new Map<string, Calls>()
+  /** Claims whose holder was told that the effect was declined for good, by `job token`. */
+  readonly #declined = new Set<string>()
   /** Jobs that go on with the effects of another. Their steps are their own, and what they draw is another number. */
   readonly #heirs = new Set<string>()
   /** Claims whose holder was told that the effect had not been done, by `job token`. */
@@ -90,7 +103,7 @@ export class EffectRules {
   /** One that takes the place of a failed or canceled job goes on with its effects. */
   #inherit({ id, supersedes }: NewJob): void {
     if (!supersedes || supersedes.status === 'succeeded') return
-    const effects = [...this.#of(supersedes.id).values()].filter(({ kind, state }) => kind === 'effect' && state !== 'refused')
+    const effects = [...this.#of(supersedes.id).values()].filter(({ kind }) => kind === 'effect')
     if (effects.length === 0) return
     this.#world.coverage.count('effect: inherited')
     this.#heirs.add(id)
@@ -115,13 +128,13 @@ export class EffectRules {
     }
     if (answer !== 'recorded') return
     if (step.state === 'started' && before?.state === 'started' && before.token !== token) this.#beginsAgain(row!, token)
-    if (step.state === 'refused') this.#freed(id)
+    if (step.state === 'refused') this.#freed(id, this.#declined.has(`${id} ${token}`))
     this.#recorded.set(id, steps.set(step.name, { ...step, token }))
   }
 
-  #freed(id: string): void {
-    const first = this.#calls.get(id)
-    if (first) first.body = null
+  #freed(id: string, forGood: boolean): void {
+    const calls = this.#calls.get(id)
+    if (calls) this.#calls.set(id, { ...calls, refused: forGood || calls.refused === 'for_good' ? 'for_good' : 'for_now' })
   }
 
   /** An effect of unknown outcome is begun once more. */
@@ -150,7 +163,7 @@ export class EffectRules {
     if (!answer) return this.#world.coverage.count('resolve: too late')
     this.#world.coverage.count(`resolve: ${step.state}`)
     this.#world.note(null, () => `the effect of ${id} is resolved as ${step.state}`)
-    if (step.state === 'refused') this.#freed(id)
+    if (step.state === 'refused') this.#freed(id, true)
     steps.set(step.name, { ...before!, ...step, attempt: NO_ATTEMPT })
   }
 
@@ -182,14 +195,9 @@ export class EffectRules {
   /** A call leaves for the provider. */
   called({ id, token }: Attempt, call: { key: string; body: unknown }, name: string): void {
     const body = JSON.stringify(call.body)
-    const first = this.#calls.get(id) ?? { key: call.key, body }
-    first.body ??= body
-    this.#calls.set(id, first)
-    if (first.key !== call.key || first.body !== body)
-      this.#fail(
-        'an effect has one key and one request',
-        `the effect of ${id} was called with another ${first.body === body ? 'key' : 'body'}`,
-      )
+    const before = this.#calls.get(id)
+    this.#calls.set(id, { key: call.key, body, used: new Set([...(before?.used ?? []), call.key]) })
+    if (before) this.#checkCall(id, before, { key: call.key, body })
     const row = this.#claims.row(id)
     // Where clocks go wrong, a claim may have been taken over a moment ago.
     if (!this.#world.plan.clocks && !this.#claims.isLive(row, token))
@@ -200,6 +208,25 @@ export class EffectRules {
         'an effect is recorded before it is called',
         `the effect of ${id} was called, and is ${recorded?.state ?? 'not recorded'}`,
       )
+  }
+
+  #checkCall(id: string, before: Calls, { key, body }: { key: string; body: string }): void {
+    const another = before.body === body ? 'key' : 'body'
+    if (before.refused === undefined && (before.key !== key || before.body !== body))
+      return this.#fail('an effect has one key and one request', `the effect of ${id} was called with another ${another}`)
+    if (before.refused === undefined) return
+    const sameKey = before.refused === 'for_now' && before.body === body
+    this.#world.coverage.count(`effect: called after a refusal with the ${sameKey ? 'same' : 'another'} key`)
+    if (sameKey ? before.key !== key : before.used.has(key))
+      this.#fail(
+        'what was refused begins anew',
+        `the effect of ${id} was refused ${before.refused}, and called with ${sameKey ? 'another key' : 'a key that was used before'}`,
+      )
+  }
+
+  /** A call has failed for whoever holds this claim. */
+  refused({ id, token }: Attempt, error: unknown): void {
+    if (error instanceof PermanentError) this.#declined.add(`${id} ${token}`)
   }
 
   /** The provider has answered whoever holds this claim. */

@@ -1,6 +1,6 @@
 /**
- * A system elsewhere, at which effects happen. One that knows its keys does a thing once for each; one that does not does whatever it is asked,
- * as often as it is asked.
+ * A system elsewhere, at which effects happen. One that knows its keys does a thing once for each, and answers a key that it has declined with
+ * the very same words ever after; one that does not does whatever it is asked, as often as it is asked.
  *
  * What a call may meet:
  *   unsent       lost on the way there; the caller hears that the connection broke
@@ -9,6 +9,7 @@
  *   slow         it outlasts leases, timeouts and callers, and takes effect
  *   limited      too many requests: nothing happened, for certain
  *   declined     for good: nothing happened, for certain
+ *   unheard      the same, and the answer is lost
  *   unreachable  the connection was refused: nothing was sent
  *   death        the caller is gone before the call arrives, or after it took effect
  */
@@ -24,6 +25,7 @@ const FAULTS = [
   'slow',
   'limited',
   'declined',
+  'unheard',
   'unreachable',
   'dead_before',
   'dead_after',
@@ -46,6 +48,8 @@ export class Provider {
   readonly #world: World
   /** The receipt of what was done under a key, the first one. */
   readonly #receipts = new Map<string, number>()
+  /** Keys that were declined by one that knows its keys. */
+  readonly #declined = new Set<string>()
   /** Calls that may still take effect. */
   readonly #onTheWay = new Map<string, number>()
   #done = 0
@@ -97,10 +101,11 @@ export class Provider {
         this.#travel(call.key, -1)
         // What a process that died had under way may have left it, or not.
         if (!host.alive && random.chance(0.3)) return
-        const receipt = this.#do(call)
+        const receipt = this.#do(call, fate)
         if (fate === 'dead_after') kill()
-        else if (fate === 'unanswered') answer(() => reject(brokenOff()))
-        else if (fate !== 'late') answer(() => resolve(receipt))
+        else if (fate === 'unanswered' || fate === 'unheard') answer(() => reject(brokenOff()))
+        else if (fate !== 'late')
+          answer(() => (receipt === undefined ? reject(new PermanentError('declined')) : resolve(receipt)))
       })
     })
   }
@@ -127,11 +132,20 @@ export class Provider {
     return random.chance(healthy ? plan.providerFaults / 4 : plan.providerFaults) ? random.pick(FAULTS) : 'served'
   }
 
-  #do({ jobId, key, knowsKeys }: ProviderCall): number {
+  /** Undefined where it declines. */
+  #do({ jobId, key, knowsKeys }: ProviderCall, fate: Fate): number | undefined {
     const before = this.#receipts.get(key)
     if (knowsKeys && before !== undefined) {
       this.#world.coverage.count('provider: knew the key')
       return before
+    }
+    if (knowsKeys && this.#declined.has(key)) {
+      this.#world.coverage.count('provider: declined as before')
+      return undefined
+    }
+    if (fate === 'declined' || fate === 'unheard') {
+      if (knowsKeys) this.#declined.add(key)
+      return undefined
     }
     const receipt = ++this.#done
     if (before === undefined) this.#receipts.set(key, receipt)
@@ -147,7 +161,6 @@ export class Provider {
 
 function refusalOf(fate: Fate): Error | undefined {
   if (fate === 'limited') return Object.assign(new Error('too many requests'), { status: 429 })
-  if (fate === 'declined') return new PermanentError('declined')
   if (fate === 'unreachable') return Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
   return undefined
 }

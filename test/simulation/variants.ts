@@ -2,7 +2,7 @@
  * What must be found out: each variant breaks one promise of the store, or one duty of the worker, and the simulation has to notice it.
  * Where the true one would do the same by chance, as a fence that nobody tries, it takes a few more runs.
  */
-import type { EffectOptions } from '../../src/effects/effect.js'
+import { nextKey, type EffectOptions } from '../../src/effects/effect.js'
 import { StoreLog } from '../../src/effects/log.js'
 import { Steps } from '../../src/effects/steps.js'
 import type { FencedSettlement, HeartbeatReply, JobRow, SettleOutcome, Store } from '../../src/store.js'
@@ -44,7 +44,7 @@ const { abort } = Attempt.prototype
 const { slotFreed } = ClaimLoop.prototype
 const { holds } = Lease.prototype
 const { effect } = Steps.prototype
-const { record } = StoreLog.prototype
+const { load, record } = StoreLog.prototype
 
 /** Changes what is written, whichever call brings it. */
 function settling(
@@ -430,6 +430,17 @@ const EFFECTS: Record<string, Variant> = {
       const attempt = ofAttempt.get(steps) ?? Math.random()
       ofAttempt.set(steps, attempt)
       return { ...options, run: (body, call) => run(body, { ...call, key: `${call.key}-${attempt}` }) }
+    }),
+  },
+  'a refusal for good keeps the key': {
+    patch: method(StoreLog.prototype, 'record', function (this: StoreLog, step) {
+      return record.call(this, step.state === 'refused' ? { ...step, key: step.key!.replace(/-\d+$/, '') } : step)
+    }),
+  },
+  'what may have happened is called with the next key': {
+    patch: method(StoreLog.prototype, 'load', async function (this: StoreLog) {
+      const rows = await load.call(this)
+      return rows.map((row) => (row.state === 'started' ? { ...row, key: nextKey(row.key!) } : row))
     }),
   },
   'the request of an effect is made anew for each call': {

@@ -35,6 +35,9 @@ export function dialect(schema: string, clock?: { now(): number }): Dialect {
     streams: `${quoted}.job_streams`,
     migrations: `${quoted}.jobtable_migrations`,
     wake: `${quoted}.jobtable_wake`,
+    deleted: `${quoted}.jobtable_deleted`,
+    deletedEvents: `${quoted}.jobtable_deleted_events`,
+    truncated: `${quoted}.jobtable_truncated`,
     channel: quoteText(channel),
   }
   const known = new Map<string, string>()

@@ -7,11 +7,13 @@ import type { Text } from './dialect.js'
 /**
  * One row for each status and each length of time that its finished jobs are kept for, which are as many as the types say: a
  * seek in jobs_finished finds the next. What may go is, in each group, one range of the index, oldest first. Rows that somebody
- * finished by hand may lack the time of it, and count from their last change. Rows that another pass has locked are its own.
+ * finished by hand may lack the time of it, and count from their last change. Rows that another pass has locked are its own. The triggers
+ * that delete what belongs to a job keep quiet in this transaction, which does so for all of them at once.
  */
 const PRUNE = `
 WITH RECURSIVE lengths (status, retention, keep_for) AS (
-  SELECT * FROM (VALUES ('succeeded', $1::float8, -1::bigint), ('failed', $2::float8, -1), ('canceled', $3::float8, -1)) AS start
+  SELECT start.* FROM set_config('jobtable.pruning', 'on', true),
+    (VALUES ('succeeded', $1::float8, -1::bigint), ('failed', $2::float8, -1), ('canceled', $3::float8, -1)) AS start
   UNION ALL
   SELECT lengths.status, lengths.retention, (
     SELECT jobs.keep_for FROM {jobs} AS jobs

@@ -108,7 +108,7 @@ INSERT INTO {steps} (job_id, name, kind, state, attempt, request, provider_key, 
 SELECT $1::text, steps.name, steps.kind, steps.state, steps.attempt, steps.request, steps.provider_key, steps.value,
   steps.started_at, steps.ended_at
 FROM {steps} AS steps
-WHERE steps.job_id = $2::text AND steps.kind = 'effect' AND steps.state <> 'refused'
+WHERE steps.job_id = $2::text AND steps.kind = 'effect'
   AND EXISTS (SELECT 1 FROM {jobs} AS jobs WHERE jobs.id = $2::text AND jobs.status IN ('failed', 'canceled'))
 ORDER BY steps.seq`
 

@@ -32,24 +32,19 @@ function times(sql: Sql, { succeededMs, failedMs, canceledMs }: Retention): SqlV
 }
 
 export function prune(sql: Sql, retention: Retention, limit: number): PrunedJob[] {
-  const deleted = sql.all(
-    `DELETE FROM jobs WHERE rowid IN (${GROUPS} SELECT jobs.rowid ${PAST} LIMIT ?5) RETURNING id, result`,
-    ...times(sql, retention),
-    limit,
-  )
-  if (deleted.length === 0) return []
+  const past = sql.all(`${GROUPS} SELECT jobs.rowid, jobs.id, jobs.result ${PAST} LIMIT ?5`, ...times(sql, retention), limit)
+  if (past.length === 0) return []
   const jobs = new Map(
-    deleted.map(([id, result]) => [id, { id: id as string, result: result as string | null, files: [] as string[] }]),
+    past.map(([, id, result]) => [id, { id: id as string, result: result as string | null, files: [] as string[] }]),
   )
-  const events = sql.all(
+  const files = sql.all(
     // By job_events_job.
-    `DELETE FROM job_events WHERE job_id IN (SELECT value FROM json_each(?)) RETURNING job_id, kind, message`,
+    `SELECT job_id, message FROM job_events WHERE job_id IN (SELECT value FROM json_each(?)) AND kind = 'file' ORDER BY seq`,
     JSON.stringify([...jobs.keys()]),
   )
-  // Both by primary key.
-  sql.run(`DELETE FROM job_steps WHERE job_id IN (SELECT value FROM json_each(?))`, JSON.stringify([...jobs.keys()]))
-  sql.run(`DELETE FROM job_streams WHERE job_id IN (SELECT value FROM json_each(?))`, JSON.stringify([...jobs.keys()]))
-  for (const [id, kind, message] of events) if (kind === 'file') jobs.get(id)!.files.push(message as string)
+  for (const [id, message] of files) jobs.get(id)!.files.push(message as string)
+  // By rowid. The trigger jobtable_deleted takes along what belongs to them.
+  sql.run(`DELETE FROM jobs WHERE rowid IN (SELECT value FROM json_each(?))`, JSON.stringify(past.map(([rowid]) => rowid)))
   return [...jobs.values()]
 }
 

@@ -120,7 +120,7 @@ CREATE TABLE job_steps (
   attempt INTEGER NOT NULL,
   -- The request of an effect, as JSON, frozen before the call.
   request TEXT CHECK (request IS NULL OR json_valid(request)),
-  -- What the provider of an effect knows it by, in every attempt.
+  -- What the provider of an effect knows it by; after a refusal for good, what it will know the next call by.
   provider_key TEXT,
   -- What it gave, as JSON.
   value TEXT CHECK (value IS NULL OR json_valid(value)),
@@ -156,7 +156,17 @@ CREATE TABLE job_streams (
 ) STRICT;
 `
 
-const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3]
+/** A trigger, where a foreign key would hold only for clients that switch them on. */
+const VERSION_4 = `
+-- What belongs to a job goes with it, whoever deletes it: another one may come under its id.
+CREATE TRIGGER jobtable_deleted AFTER DELETE ON jobs BEGIN
+  DELETE FROM job_events WHERE job_id = OLD.id;
+  DELETE FROM job_steps WHERE job_id = OLD.id;
+  DELETE FROM job_streams WHERE job_id = OLD.id;
+END;
+`
+
+const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
 

@@ -79,7 +79,7 @@ export function inheritEffects(heir: string, old: string): Step {
     writes: true,
     sql: `INSERT INTO job_steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
      SELECT ?1, name, kind, state, attempt, request, provider_key, value, started_at, ended_at FROM job_steps
-     WHERE job_id = ?2 AND kind = 'effect' AND state <> 'refused'
+     WHERE job_id = ?2 AND kind = 'effect'
        AND EXISTS (SELECT 1 FROM jobs WHERE id = ?2 AND superseded_by = ?1 AND status IN ('failed', 'canceled'))
      ORDER BY rowid`,
     params: [heir, old],

@@ -10,10 +10,12 @@ import { folder, until } from '../support/place.js'
 import { anything, defineTypes } from '../support/types.js'
 import { queueOn, testServer, timed, working } from './support.js'
 
-const VERSIONS = [{ version: 1 }, { version: 2 }, { version: 3 }]
+const VERSIONS = [{ version: 1 }, { version: 2 }, { version: 3 }, { version: 4 }]
+/** With its triggers. */
+const UNDO_4 = ['deleted', 'deleted_events', 'truncated'].map((name) => `DROP FUNCTION jobtable_${name} CASCADE`).join('; ')
 const site = (url: string) => ({ url, folder: folder(), writable: () => true })
 
-/** Makes each migration of this database take this long once its tables are there. Seconds. */
+/** Makes each trigger that a migration of this database creates take this long, once its tables are there. Seconds. */
 async function slowDown(url: string, seconds: number): Promise<void> {
   await query(
     url,
@@ -49,7 +51,7 @@ describe('migrating', { timeout: 60_000 }, () => {
 
   it.each(ways)('a process that is killed while it migrates holds up nobody, and leaves no lock%s', async (_, way) => {
     const url = await emptyDatabase()
-    await slowDown(url, 3)
+    await slowDown(url, 1)
     const through = await way(url)
     const first = new Child(site(through), {})
     onTestFinished(() => first.kill())
@@ -66,13 +68,13 @@ it.each([
   [1, 'steps', 'DROP TABLE job_steps; DROP TABLE job_streams'],
   [2, 'streams', 'DROP TABLE job_streams'],
 ])('tables of version %i, before %s, get theirs, and keep their jobs', async (from, table, drop) => {
-  const undo = `${drop}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > ${from}`
+  const undo = `${drop}; ${UNDO_4}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > ${from}`
   const url = await emptyDatabase()
   await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
   await query(url, undo)
   const store = postgresStore({ connection: url })
   onTestFinished(() => store.close())
-  expect(await store.migrate()).toEqual({ from, to: 3 })
+  expect(await store.migrate()).toEqual({ from, to: 4 })
   expect((await store.get(['kept']))[0]).toMatchObject({ status: 'pending', rev: 0 })
   expect([await store.steps('kept'), await store.streams('kept')]).toEqual([[], []])
   await query(url, `${undo}; CREATE TABLE job_${table} (mine text)`)
@@ -82,7 +84,10 @@ it.each([
 it('a long read of the jobs holds a migration up for seconds, which gives way, changes nothing and is made later', async () => {
   const url = await emptyDatabase()
   await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
-  await query(url, 'DROP TABLE job_streams; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > 2')
+  await query(
+    url,
+    `DROP TABLE job_streams; ${UNDO_4}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > 2`,
+  )
   const reader = new pg.Client({ connectionString: url })
   await reader.connect()
   onTestFinished(() => reader.end())
@@ -92,7 +97,7 @@ it('a long read of the jobs holds a migration up for seconds, which gives way, c
   await expect(store.migrate()).rejects.toMatchObject({ code: 'store_busy' })
   expect(await query(url, 'SELECT max(version) FROM jobtable_migrations')).toEqual([{ max: 2 }])
   await reader.query('COMMIT')
-  expect(await store.migrate()).toEqual({ from: 2, to: 3 })
+  expect(await store.migrate()).toEqual({ from: 2, to: 4 })
   expect((await store.get(['kept']))[0]).toMatchObject({ id: 'kept', rev: 0 })
 }, 30_000)
 
@@ -165,7 +170,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     ALTER TABLE job_events ADD COLUMN tenant text;
     ALTER TABLE job_workers ADD COLUMN version integer NOT NULL DEFAULT 1;
     CREATE INDEX jobs_tenant ON jobs (tenant) WHERE status = 'pending';
-    INSERT INTO jobtable_migrations (version, works_with) VALUES (4, ${worksWith})`
+    INSERT INTO jobtable_migrations (version, works_with) VALUES (5, ${worksWith})`
 
   it('are worked on by this one, which goes on while they are brought up', async () => {
     const url = await emptyDatabase()
@@ -193,7 +198,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     expect([errors, new Set(seen).size]).toEqual([[], ids.length])
     // One that comes now finds them good enough.
     const late = queueOn(url)
-    expect(await (await late.open()).migrate()).toEqual({ from: 4, to: 4 })
+    expect(await (await late.open()).migrate()).toEqual({ from: 5, to: 5 })
     expect((await (await late.get(ids[0]!))!.refresh()).status).toBe('succeeded')
     const after = await late.enqueue('count', { name: 'late' })
     expect(await after.job.result({ timeout: '20s' })).toBe(null)
@@ -202,7 +207,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
   it('are refused where they say that they need a newer one', async () => {
     const url = await emptyDatabase()
     await queueOn(url).open()
-    await query(url, NEXT(4))
+    await query(url, NEXT(5))
     const queue = queueOn(url)
     const type = queue.define('type', { ...anything, run: () => 'done' })
     await expect(type.enqueue(null)).rejects.toMatchObject({ code: 'schema_too_new' })

