@@ -7,7 +7,6 @@ import { readJson } from './json.js'
 import type { Duration } from './duration.js'
 import type { JobEvent, JobRow } from './store.js'
 import { isFinal, type HistoryEntry, type Status } from './transition.js'
-import { isHeld } from './why.js'
 
 /** What a job needs of the queue it belongs to. */
 export interface JobActions {
@@ -76,9 +75,9 @@ export class Job<Result = unknown> {
   get history(): readonly HistoryEntry[] {
     return this.#row.history
   }
-  /** Whether it failed because nobody knows whether an effect of it has happened: `queue.resolve` takes a person's word. */
+  /** Whether it has failed and nobody knows whether an effect of it has happened: `queue.resolve` takes a person's word. */
   get held(): boolean {
-    return isHeld(this.#row)
+    return this.#row.held
   }
   get idempotencyKey(): string | null {
     return this.#row.idempotencyKey

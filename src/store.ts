@@ -66,6 +66,8 @@ export interface JobRow {
   /** One more at every write to this row and to its streams, whatever the clocks do: a greater one is newer. */
   rev: number
   finishedAt: number | null
+  /** No column: it is `failed`, has not been superseded, and nobody knows whether an effect of it has happened. */
+  held: boolean
 }
 
 export interface NewJob {
@@ -208,6 +210,8 @@ export interface JobFilter {
   type?: readonly string[]
   queue?: readonly string[]
   idempotencyKey?: string
+  /** Only those that are held, or only those that are not; see `JobRow`. */
+  held?: boolean
   /** Text that the newest error's message contains, in any case of letters. */
   errorContains?: string
   /** Only jobs created at least this long ago, or at most this long ago. Milliseconds. */

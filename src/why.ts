@@ -3,11 +3,6 @@
  */
 import type { JobRow, WorkerList, WorkerRow } from './store.js'
 
-/** Whether it failed because nobody knows whether an effect of it has happened. */
-export function isHeld({ status, history }: Pick<JobRow, 'status' | 'history'>): boolean {
-  return status === 'failed' && history.at(-1)?.code === 'effect_unknown'
-}
-
 export function explain(job: JobRow, list: WorkerList): string {
   switch (job.status) {
     case 'running':
@@ -39,10 +34,12 @@ function explainRunning(job: JobRow, { now, workers }: WorkerList): string {
 
 function explainFailed(job: JobRow): string {
   if (job.supersededBy !== null) return `It has failed, and the newer job ${job.supersededBy} has taken its place.`
-  if (isHeld(job)) {
-    return `It has failed and is held: ${job.lastError ?? 'nobody knows whether an effect of it has happened'}. "resolve" makes it pending again; a "retry" alone leaves its effect in doubt.`
-  }
   const newest = job.history.at(-1)
+  if (job.held) {
+    const about =
+      newest?.code === 'effect_unknown' ? '' : 'nobody knows whether an effect of it has happened, and its newest error is '
+    return `It has failed and is held: ${about}${job.lastError ?? 'not recorded'}. "resolve" makes it pending again; a "retry" alone leaves its effect in doubt.`
+  }
   const spent = job.maxAttempts !== null && job.attempts >= job.maxAttempts && newest?.kind !== 'permanent'
   const reason = spent
     ? `all ${job.maxAttempts} attempts are used up, the last one with`

@@ -5,7 +5,6 @@ import { withStore } from './database.js'
 import { EXIT } from './failure.js'
 import { groupBy } from './group.js'
 import { clean, colored, plural, span, type Layout } from './format.js'
-import { heldFilter } from './list.js'
 import type { On } from './session.js'
 
 /** Waiting longer than this while due is a trouble that somebody should hear of. */
@@ -114,7 +113,7 @@ async function failures(store: Store, { counts }: Overview): Promise<Finding[]> 
   const findings: Finding[] = []
   for (const { type, count } of worst) {
     const recent = await store.count({ status: ['failed'], type: [type], youngerThanMs: DAY_MS })
-    const held = await store.count({ ...heldFilter(), type: [type] })
+    const held = await store.count({ held: true, type: [type] })
     const name = /^[\w.:/-]+$/.test(type) ? type : JSON.stringify(type)
     if (held > 0) {
       const advice = `see \`jobtable list --held --type ${name}\`, look at the provider of each, and say what happened with \`jobtable resolve\``

@@ -1,8 +1,7 @@
 import type { Command } from 'commander'
-import { HELD_WORDS } from '../effects/steps.js'
-import type { JobFilter, JobRow } from '../store.js'
+import type { JobRow } from '../store.js'
 import { withStore } from './database.js'
-import { EXIT, usageError } from './failure.js'
+import { EXIT } from './failure.js'
 import { relative, statusCell, table, type Cell, type Column } from './format.js'
 import { addFilterOptions, toFilter, wholeNumber, type FilterOptions } from './options.js'
 import type { On } from './session.js'
@@ -30,7 +29,7 @@ Examples:
     )
     .action(
       on((session, options: ListOptions) => {
-        const filter = { ...toFilter(options), ...(options.held && heldFilter(options)) }
+        const filter = { ...toFilter(options), ...(options.held && { held: true }) }
         return withStore(session, async (store) => {
           const { limit, before } = options
           const rows = await store.list(filter, { limit, ...(before !== undefined && { before }) })
@@ -46,12 +45,6 @@ Examples:
         })
       }),
     )
-}
-
-/** Their error tells: it has words that no other has. */
-export function heldFilter({ status, error }: Pick<FilterOptions, 'status' | 'error'> = {}): JobFilter {
-  if (status === undefined && error === undefined) return { status: ['failed'], errorContains: HELD_WORDS }
-  throw usageError('--held says itself which status and error', 'leave out --status and --error')
 }
 
 function columnsFor(rows: readonly JobRow[]): Column[] {

@@ -1,7 +1,6 @@
 /** `cancel` and `retry`: what a person does to jobs. */
 import type { Command } from 'commander'
 import { userInfo } from 'node:os'
-import { inDoubt } from '../effects/resolve.js'
 import type { JobFilter, JobRow, Store } from '../store.js'
 import { confirm } from './confirm.js'
 import { withStore } from './database.js'
@@ -140,6 +139,7 @@ interface Repaired {
 }
 
 async function repair(store: Store, ids: readonly string[]): Promise<Repaired> {
+  const held = new Set((await store.list({ ids, held: true }, { limit: ids.length })).map(({ id }) => id))
   const answers = await store.repair(ids, whoAmI())
   const left = ids.flatMap((id, i): Left[] => {
     const answer = answers[i]
@@ -149,14 +149,7 @@ async function repair(store: Store, ids: readonly string[]): Promise<Repaired> {
     if (supersededBy !== null) return [{ id, reason: `the newer job ${supersededBy} has taken over its key: look at that one` }]
     return [{ id, reason: `it is ${status}, and only a failed or canceled job can be retried` }]
   })
-  const doubtful: string[] = []
-  for (const answer of answers) {
-    if (!answer?.changed) continue
-    const { id, history } = answer.row
-    // Before the repair that is the newest entry now. A person may have resolved it since.
-    const held = history.at(-2)?.code === 'effect_unknown'
-    if (held && (await store.steps(id)).some(inDoubt)) doubtful.push(id)
-  }
+  const doubtful = ids.filter((id, i) => held.has(id) && answers[i]?.changed)
   return { retried: ids.length - left.length, left, doubtful }
 }
 

@@ -19,6 +19,7 @@ export interface JobJson {
   type: string
   queue: string
   status: string
+  held: boolean
   priority: number
   attempts: number
   maxAttempts: number | null
@@ -44,6 +45,7 @@ export function jobJson(row: JobRow): JobJson {
     type: row.type,
     queue: row.queue,
     status: row.status,
+    held: row.held,
     priority: row.priority,
     attempts: row.attempts,
     maxAttempts: row.maxAttempts,

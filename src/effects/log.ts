@@ -69,17 +69,23 @@ export class StoreLog implements StepLog {
     )
   }
 
-  async #patiently<T>(work: () => Promise<T>): Promise<T> {
-    const until = performance.now() + PATIENCE_MS
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
-      if (this.#env.ended()) throw claimLost('the attempt has ended')
-      try {
-        return await work()
-      } catch (error) {
-        if (!isPassing(error) || performance.now() + pauseMs > until) throw error
-      }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs))
+  #patiently<T>(work: () => Promise<T>): Promise<T> {
+    return patiently(work, () => (this.#env.ended() ? claimLost('the attempt has ended') : undefined))
+  }
+}
+
+/** Does the work again while the database is away, until there is a reason to stop. */
+export async function patiently<T>(work: () => Promise<T>, reasonToStop: () => Error | undefined): Promise<T> {
+  const until = performance.now() + PATIENCE_MS
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+    const reason = reasonToStop()
+    if (reason) throw reason
+    try {
+      return await work()
+    } catch (error) {
+      if (!isPassing(error) || performance.now() + pauseMs > until) throw error
     }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
 }
 

@@ -270,13 +270,10 @@ function repeated(name: string): JobtableError {
   )
 }
 
-/** In the newest error of every job that is held. */
-export const HELD_WORDS = 'is unknown, and the job is held'
-
 function held(name: string, cause?: unknown): JobtableError {
   return new JobtableError(
     'effect_unknown',
-    `the outcome of the effect ${name} ${HELD_WORDS}: look at its provider, then say what you found with queue.resolve or \`jobtable resolve\``,
+    `the outcome of the effect ${name} is unknown, and the job is held: look at its provider, then say what you found with queue.resolve or \`jobtable resolve\``,
     { data: { effect: name }, ...(cause !== undefined && { cause }) },
   )
 }

@@ -31,5 +31,6 @@ export function newRow(job: NewJob, createdAt: number, runAfter: number): JobRow
     updatedAt: createdAt,
     finishedAt: null,
     rev: 0,
+    held: false,
   }
 }

@@ -49,6 +49,8 @@ function raw(columns: RawColumns, now: number): StoredJob {
     updatedAt: now,
     finishedAt: isFinal(columns.status) ? now : null,
     rev: 0,
+    // A store tells from its steps, when the row is read.
+    held: false,
   }
   return { row, keepUntil: null }
 }
@@ -185,7 +187,7 @@ function mayPrune({ row, keepUntil }: StoredJob, retention: Retention, now: numb
 }
 
 function matches(row: JobRow, filter: JobFilter, now: number): boolean {
-  const { ids, status, type, queue, idempotencyKey, errorContains, olderThanMs, youngerThanMs } = filter
+  const { ids, status, type, queue, idempotencyKey, held, errorContains, olderThanMs, youngerThanMs } = filter
   const age = now - row.createdAt
   return (
     (ids?.includes(row.id) ?? true) &&
@@ -193,6 +195,7 @@ function matches(row: JobRow, filter: JobFilter, now: number): boolean {
     (type?.includes(row.type) ?? true) &&
     (queue?.includes(row.queue) ?? true) &&
     (idempotencyKey === undefined || row.idempotencyKey === idempotencyKey) &&
+    (held === undefined || row.held === held) &&
     (errorContains === undefined || (row.lastError?.toLowerCase().includes(errorContains.toLowerCase()) ?? false)) &&
     (olderThanMs === undefined || age >= olderThanMs) &&
     (youngerThanMs === undefined || age <= youngerThanMs)

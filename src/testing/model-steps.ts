@@ -8,6 +8,11 @@ export class ModelSteps {
     return [...(this.#jobs.get(jobId)?.values() ?? [])]
   }
 
+  /** Whether nobody knows of an effect whether it has happened. */
+  inDoubt(jobId: string): boolean {
+    return this.of(jobId).some(({ kind, state }) => kind === 'effect' && state === 'started')
+  }
+
   record(jobId: string, step: NewStep, now: number): RecordOutcome {
     const steps = this.#jobs.get(jobId) ?? new Map<string, StepRow>()
     const before = steps.get(step.name)

@@ -30,7 +30,7 @@ import type {
   WorkerList,
 } from '../store.js'
 import { RULES, type RawColumns, type Rules, type StoredJob } from './model-rules.js'
-import { closed, countRows, emptyTables, noTransactions, type Tables } from './model-tables.js'
+import { closed, countRows, emptyTables, noTransactions, rowOf, type Tables } from './model-tables.js'
 
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -119,7 +119,8 @@ class Model implements ModelStore {
     const taken = jobs.has(job.id)
     if (taken && holder?.row.id !== job.id) return { type: 'id_taken' }
     if (holder !== undefined) {
-      if (!this.#rules.mayTakeOver(holder.row, job.supersedes)) return { type: 'held', holder: holder.row, now }
+      if (!this.#rules.mayTakeOver(holder.row, job.supersedes))
+        return { type: 'held', holder: rowOf(this.#tables, holder.row.id)!, now }
       if (taken) return { type: 'id_taken' }
       jobs.set(holder.row.id, this.#rules.superseded(holder, job.id, now))
       if (holder.row.status !== 'succeeded') this.#tables.steps.inherit(job.id, holder.row.id)
@@ -138,8 +139,8 @@ class Model implements ModelStore {
   }
 
   async get(ids: readonly string[]): Promise<(JobRow | undefined)[]> {
-    const { jobs } = this.#open()
-    return ids.map((id) => jobs.get(id)?.row)
+    const tables = this.#open()
+    return ids.map((id) => rowOf(tables, id))
   }
 
   async list(filter: JobFilter, page: { limit: number; before?: string }): Promise<JobRow[]> {
@@ -307,7 +308,7 @@ class Model implements ModelStore {
       jobs.set(id, after)
       const kind = after.row.status === 'canceled' ? 'canceled' : 'cancel_requested'
       if (after !== stored) this.#note(id, { kind, attempt: after.row.attempts, message, data: null }, now)
-      return after.row
+      return rowOf(this.#tables, id)
     })
     this.#changed()
     return rows
@@ -366,7 +367,7 @@ class Model implements ModelStore {
   }
 
   #rows(): JobRow[] {
-    return [...this.#tables.jobs.values()].map(({ row }) => row)
+    return [...this.#tables.jobs.keys()].map((id) => rowOf(this.#tables, id)!)
   }
 
   /** The row of a claim that is still held. */

@@ -33,6 +33,18 @@ export function emptyTables(): Tables {
   }
 }
 
+/** So that a row which nobody has changed is the same object. */
+const held = new WeakMap<JobRow, JobRow>()
+
+/** A row with what its steps say of it. */
+export function rowOf({ jobs, steps }: Tables, id: string): JobRow | undefined {
+  const row = jobs.get(id)?.row
+  if (row?.status !== 'failed' || row.supersededBy !== null || !steps.inDoubt(id)) return row
+  const so = held.get(row) ?? { ...row, held: true }
+  held.set(row, so)
+  return so
+}
+
 export function noTransactions(): JobtableError {
   return new JobtableError('config_invalid', 'the model store is in no database whose transactions a product could have')
 }

@@ -46,7 +46,7 @@ export interface AttemptEnv {
   logger: Logger
   locale: 'en' | 'zh'
   reports: Reports
-  lease: Pick<Lease, 'holds'>
+  lease: Pick<Lease, 'holds' | 'closed'>
   /** The attempt is over; null when it was abandoned. */
   ended(attempt: Attempt, outcome: Outcome | null): void
   /** The attempt is over, and a transaction of the product's has settled its job. */
@@ -160,7 +160,7 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
   }
 
   leaseLost(): void {
-    if (this.#stepsUsed?.completing) void this.#completed().then((claim) => claim ?? this.#loseLease())
+    if (this.#stepsUsed?.completing) void this.#known('completed').then((claim) => claim ?? this.#loseLease())
     else this.#loseLease()
   }
 
@@ -249,6 +249,7 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
       lastOfStreams: () => this.streams?.last() ?? [],
       ended: () => this.#ended,
       leaseLost: () => this.leaseLost(),
+      stopped: () => this.#env.lease.closed,
       holds: () => this.#env.lease.holds(this.row),
       classify: (error) => ownVerdict(this.preparedType, error, this.#warn),
       warn: this.#warn,
@@ -375,7 +376,7 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
 
   /** The job may be settled already, by a transaction of which only the database can tell whether it was committed. */
   async #closeCompleting(outcome: Outcome | null): Promise<void> {
-    const claim = await this.#completed()
+    const claim = await this.#known('finallyCompleted')
     if (claim && outcome?.type === 'threw') this.#warn('the handler threw after its job was completed; that is not recorded')
     if (claim) return this.#env.completed(this, claim)
     this.#handlerReturned = false
@@ -383,8 +384,8 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
   }
 
   /** Where the database does not tell, it is settled anew: that is fenced. */
-  #completed(): Promise<ClaimSettlement | undefined> {
-    return this.#stepsUsed!.completed().catch((error: unknown) => {
+  #known(ask: 'completed' | 'finallyCompleted'): Promise<ClaimSettlement | undefined> {
+    return this.#stepsUsed![ask]().catch((error: unknown) => {
       this.#warn('it could not be read whether the job is completed', { err: error })
       return undefined
     })

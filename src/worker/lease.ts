@@ -43,6 +43,11 @@ export class Lease {
     return this.#workerId
   }
 
+  /** Its worker has stopped. */
+  get closed(): boolean {
+    return this.#closed
+  }
+
   /**
    * Whether the claim is still this worker's, as far as this process can tell. One under a former id, or under a lease that has
    * run out while the process was stalled, may be somebody else's by now.

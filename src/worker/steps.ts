@@ -1,6 +1,6 @@
 /** What an attempt remembers: its steps, effects and transactions, and whether one of these has completed its job. */
 import { classify } from '../classify/index.js'
-import { StoreLog, claimLost, type StepLog } from '../effects/log.js'
+import { StoreLog, claimLost, patiently, type StepLog } from '../effects/log.js'
 import { Steps } from '../effects/steps.js'
 import { Transactions } from '../effects/transactions.js'
 import { JobtableError, type Classification } from '../errors.js'
@@ -23,6 +23,8 @@ export interface AttemptStepsEnv {
   /** The attempt is over. */
   ended(): boolean
   leaseLost(): void
+  /** Its worker has stopped. */
+  stopped(): boolean
   /** Whether the claim is still held, as far as this process can tell. */
   holds(): boolean
   /** The type's own word on an error, where it has one. */
@@ -95,8 +97,16 @@ export class AttemptSteps implements Verbs {
 
   /**
    * The completion, if its transaction was committed. The token is gone then; the number of the attempt tells that no other
-   * attempt has completed the job, for a claim that was lost is counted.
+   * attempt has completed the job, for a claim that was lost is counted. Waits for a database that is away.
    */
+  finallyCompleted(): Promise<ClaimSettlement | undefined> {
+    return patiently(
+      () => this.completed(),
+      () => (this.#env.stopped() ? claimLost('its worker has stopped') : undefined),
+    )
+  }
+
+  /** As far as it can be told at once: a handler whose claim is lost must hear of it soon. */
   async completed(): Promise<ClaimSettlement | undefined> {
     const [now] = await this.#env.store.get([this.#env.row.id])
     const mine = now?.status === 'succeeded' && now.attempts === this.#env.row.attempts

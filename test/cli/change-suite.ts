@@ -187,7 +187,7 @@ export function describeChanges(open: () => Promise<Place>): void {
       await sql(`UPDATE jobs SET last_error = '${message}', errors = '${errors}' WHERE id = 'a'`)
       await withJobs(['b', 'failed', { error: 'HTTP 429' }])
       expect(await cliJson(['list', '--held', ...db])).toMatchObject([{ id: 'a' }])
-      expect((await cli(['list', '--held', '--error', 'x', ...db])).code).toBe(2)
+      expect(await cliJson(['list', '--held', '--error', 'no such words', ...db])).toEqual([])
       expect((await cli(['why', 'a', ...db])).stdout).toMatch(/is held: .*"resolve" makes it pending again/)
       expect((await cli(['show', 'a', ...db])).stdout).toContain('charge may have happened, with the request {"amount":5}\n')
       const doctor = (await cli(['doctor', ...db])).stdout
@@ -195,6 +195,16 @@ export function describeChanges(open: () => Promise<Place>): void {
       expect(doctor).toMatch(/jobtable retry --type \S+`, which leaves those that are held in doubt/)
       const { code, stderr } = await cli(['retry', 'a', 'b', ...db])
       expect([code, stderr]).toEqual([0, expect.stringMatching(/still in doubt of "a": .*jobtable resolve/)])
+    })
+
+    test('a held job is found by its effects, whatever its newest error is', async () => {
+      await held()
+      const errors = JSON.stringify([{ attempt: 2, at: 1_000, kind: 'lost', code: 'lost', message: 'the worker is gone' }])
+      await sql(`UPDATE jobs SET last_error = 'the worker is gone', errors = '${errors}' WHERE id = 'a'`)
+      expect(await cliJson(['list', '--held', ...db])).toMatchObject([{ id: 'a', held: true }])
+      expect((await cli(['why', 'a', ...db])).stdout).toMatch(/is held: nobody knows .*the worker is gone\. "resolve"/)
+      expect((await cli(['retry', 'a', ...db])).stderr).toMatch(/still in doubt of "a"/)
+      expect(await cliJson(['list', '--held', ...db])).toEqual([])
     })
 
     test('names what is in doubt where it is given something else, and changes nothing', async () => {

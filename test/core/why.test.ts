@@ -83,11 +83,23 @@ describe('why a job is not running', () => {
       'held',
       {
         status: 'failed',
+        held: true,
         lastError: 'unknown',
         history: [{ attempt: 1, at: 0, kind: 'permanent', code: 'effect_unknown', message: '' }],
       },
       undefined,
       '"resolve" makes it pending again',
+    ],
+    [
+      'held, and failed by something else since',
+      {
+        status: 'failed',
+        held: true,
+        lastError: 'gone',
+        history: [{ attempt: 2, at: 0, kind: 'lost', code: 'lost', message: 'gone' }],
+      },
+      undefined,
+      'nobody knows whether an effect of it has happened, and its newest error is gone.',
     ],
     ['superseded', { status: 'failed', supersededBy: 'j2' }, undefined, 'the newer job j2 has taken its place'],
     ['a date beyond dates', { runAfter: 9e15 }, undefined, 'it may run at (unknown)'],

@@ -43,7 +43,13 @@ async function scene(meanwhile: (scene: Scene) => void): Promise<Scene> {
   let attempt!: Attempt
   const ended = new Promise<Outcome | null>((resolve) => {
     attempt = new Attempt(jobs[0]!, type, {
-      ...{ store, reports: new Reports(store, () => {}), logger: silent, locale: 'en', lease: { holds: () => leaseHolds } },
+      ...{
+        store,
+        reports: new Reports(store, () => {}),
+        logger: silent,
+        locale: 'en',
+        lease: { holds: () => leaseHolds, closed: false },
+      },
       files: undefined as never, // The handler stores none.
       ended: (_, outcome) => resolve(outcome),
       completed: () => resolve(null),

@@ -205,7 +205,7 @@ class Run {
     const reports = new Reports(store, () => {})
     const outcome = await new Promise<Outcome | null>((resolve) => {
       const attempt = new Attempt(row, this.#type, {
-        ...{ store, reports, logger: silent, locale: 'en', lease: { holds: () => true } },
+        ...{ store, reports, logger: silent, locale: 'en', lease: { holds: () => true, closed: false } },
         files: undefined as never, // No handler here stores one.
         ended: (_, ended) => resolve(ended),
         completed: () => resolve(null),

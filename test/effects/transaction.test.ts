@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { TransientError, type JobTransaction } from '../../src/index.js'
+import { JobtableError, TransientError, type JobTransaction } from '../../src/index.js'
 import { testQueue } from '../../src/testing/index.js'
 import { DATABASES, type AnyPlace } from '../faults/support/databases.js'
+import { changed } from '../faults/support/place.js'
 import { quoted } from '../support/postgres/database.js'
 import { defineJob } from './support.js'
 
@@ -68,6 +69,44 @@ describe.each(DATABASES)('job.transaction on $name', ({ name, place: makePlace }
     const job = await enqueue()
     await drain()
     expect([await job.result(), await rows()]).toEqual([{ credited: 8 }, [[8]]])
+  })
+
+  it.each([
+    ['that it has', 'succeeded', false],
+    ['that it has not', 'failed', true],
+  ])('whether it has completed the job is asked for until the database answers: %s', async (_, status, swallowed) => {
+    const { here, table } = await place()
+    let lost = 0
+    const { queue, enqueue } = defineJob(
+      here,
+      async ({ transaction }) => {
+        const done = transaction((tx) =>
+          then(write(tx, table, 8), () => {
+            lost = 3
+            if (swallowed) throw new Error('undone')
+            return null
+          }),
+        )
+        await (swallowed ? done.catch(() => null) : done)
+      },
+      {
+        around: (store) =>
+          changed(store, {
+            get: async (ids) => {
+              if (lost-- > 0) throw new JobtableError('store_unavailable', 'the connection broke')
+              return store.get(ids)
+            },
+          }),
+      },
+    )
+    const job = await enqueue()
+    const ends: string[] = []
+    const worker = queue.work()
+    for (const event of ['succeeded', 'failed', 'lease_lost'] as const) worker.on(event, () => ends.push(event))
+    await worker.idle()
+    await worker.stop()
+    lost = 0
+    expect([ends, (await job.refresh()).status]).toEqual([[status], status])
   })
 
   it('jobs are enqueued and checkpoints noted in it', async () => {

@@ -78,7 +78,7 @@ it('an attempt that is told to stop while its payload is checked ends without it
     logger: queue.logger,
     locale: 'en',
     reports: new Reports(store, () => {}),
-    lease: { holds: () => true },
+    lease: { holds: () => true, closed: false },
     ended: (_, outcome) => void outcomes.push(outcome),
     completed: () => {},
   })

@@ -252,5 +252,6 @@ function claimedRow(values: Values, now: number, request: ClaimRequest): JobRow 
     updatedAt: now,
     finishedAt: null,
     rev: values[21] as number,
+    held: false,
   }
 }

@@ -4,9 +4,9 @@ import type { QueryParameter, Work } from '../../transactions/transaction.js'
 import type { Status } from '../../transition.js'
 import { array } from './claim.js'
 import type { Text } from './dialect.js'
-import { columnsOf, moment, toRow } from './row.js'
+import { columnsOf, heldOf, moment, toRow } from './row.js'
 
-/** What may match, and how it is found. Reads $1 to $8; an absent part is null. */
+/** What may match, and how it is found. Reads $1 to $9; an absent part is null. */
 const MATCHES = `($1::text[] IS NULL OR jobs.status = ANY ($1::text[]))
   AND ($2::text[] IS NULL OR jobs.type = ANY ($2::text[]))
   AND ($3::text[] IS NULL OR jobs.queue = ANY ($3::text[]))
@@ -14,18 +14,23 @@ const MATCHES = `($1::text[] IS NULL OR jobs.status = ANY ($1::text[]))
   AND ($5::text IS NULL OR strpos(lower(jobs.last_error), $5::text) > 0)
   AND ($6::float8 IS NULL OR jobs.created_at <= to_timestamp((date_part('epoch', {now}) * 1000 - $6::float8) / 1000))
   AND ($7::float8 IS NULL OR jobs.created_at >= to_timestamp((date_part('epoch', {now}) * 1000 - $7::float8) / 1000))
-  AND ($8::text[] IS NULL OR jobs.id = ANY ($8::text[]))`
+  AND ($8::text[] IS NULL OR jobs.id = ANY ($8::text[]))
+  AND ($9::boolean IS NULL OR (${heldOf('jobs.')}) = $9::boolean)`
 
 /**
- * The few rows that a filter by id or by key leaves: by primary key, or by jobs_key for the holder and jobs_superseded for those
- * before it. Other filters read jobs_created.
+ * The few rows that a filter by id, by key or for what is held leaves: by primary key; by jobs_key for the holder and jobs_superseded
+ * for those before it; by job_steps_started, which has the effects in doubt, and primary key. Other filters read jobs_created.
  */
 const BY_ID = `(SELECT * FROM {jobs} WHERE id = ANY ($8::text[]))`
 const BY_KEY = `(SELECT * FROM {jobs} WHERE idempotency_key = $4 AND idempotency_key IS NOT NULL AND superseded_by IS NULL
   UNION ALL SELECT * FROM {jobs} WHERE idempotency_key = $4 AND superseded_by IS NOT NULL)`
+const BY_HELD = `(SELECT * FROM {jobs} WHERE id = ANY (ARRAY (
+  SELECT steps.job_id FROM {steps} AS steps WHERE steps.kind = 'effect' AND steps.state = 'started')))`
 
-function source({ ids, idempotencyKey }: JobFilter): string {
-  return ids ? BY_ID : idempotencyKey === undefined ? '{jobs}' : BY_KEY
+function source({ ids, idempotencyKey, held }: JobFilter): string {
+  if (ids) return BY_ID
+  if (idempotencyKey !== undefined) return BY_KEY
+  return held ? BY_HELD : '{jobs}'
 }
 
 function conditions(filter: JobFilter): QueryParameter[] {
@@ -39,6 +44,7 @@ function conditions(filter: JobFilter): QueryParameter[] {
     filter.olderThanMs ?? null,
     filter.youngerThanMs ?? null,
     list(filter.ids),
+    filter.held === undefined ? null : String(filter.held),
   ]
 }
 
@@ -59,8 +65,8 @@ export function* list(text: Text, filter: JobFilter, { limit, before }: { limit:
   const rows = yield {
     sql: text(`
 SELECT ${columnsOf('jobs.')} FROM ${source(filter)} AS jobs
-WHERE ${MATCHES} AND ($9::float8 IS NULL OR (jobs.created_at, jobs.id) < (to_timestamp($9::float8 / 1000), $10::text))
-ORDER BY jobs.created_at DESC, jobs.id DESC LIMIT $11::int`),
+WHERE ${MATCHES} AND ($10::float8 IS NULL OR (jobs.created_at, jobs.id) < (to_timestamp($10::float8 / 1000), $11::text))
+ORDER BY jobs.created_at DESC, jobs.id DESC LIMIT $12::int`),
     params: [...conditions(filter), ...boundary, limit],
   }
   return rows.map((values) => toRow(values))

@@ -4,6 +4,12 @@ import type { JobRow } from '../../store.js'
 import type { Values } from '../../transactions/transaction.js'
 import type { HistoryEntry, Status } from '../../transition.js'
 
+/** By the primary key of job_steps, and looked for only where a job has failed. */
+export function heldOf(prefix: string): string {
+  return `CASE WHEN ${prefix}status = 'failed' AND ${prefix}superseded_by IS NULL THEN EXISTS (SELECT 1 FROM {steps} AS steps
+    WHERE steps.job_id = ${prefix}id AND steps.kind = 'effect' AND steps.state = 'started') ELSE false END`
+}
+
 /**
  * What every statement that answers with whole rows selects, of a table with an alias such as `jobs.`; `toRow` reads it by position.
  * Each has a name, since some libraries whose transactions a product enqueues in give rows as objects; no time has its column's,
@@ -16,7 +22,7 @@ export function columnsOf(prefix: string): string {
   ${prefix}fingerprint, ${prefix}superseded_by, ${prefix}stage, ${prefix}progress, ${prefix}result::text, ${prefix}errors::text,
   ${prefix}last_error, ${prefix}user_message, ${prefix}trace_context, date_part('epoch', ${prefix}created_at) * 1000 AS created_at_ms,
   date_part('epoch', ${prefix}updated_at) * 1000 AS updated_at_ms, date_part('epoch', ${prefix}finished_at) * 1000 AS finished_at_ms,
-  ${prefix}rev::float8 AS rev`
+  ${prefix}rev::float8 AS rev, ${heldOf(prefix)} AS held`
 }
 
 const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([])
@@ -53,6 +59,7 @@ export function toRow(values: Values, first = 0): JobRow {
     updatedAt: moment(at(25)),
     finishedAt: momentOrNull(at(26)),
     rev: at(27) as number,
+    held: at(28) as boolean,
   }
 }
 

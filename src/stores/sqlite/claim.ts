@@ -134,5 +134,6 @@ function claimedRow(values: SqlRow, now: number, request: ClaimRequest, queue: s
     updatedAt: now,
     finishedAt: null,
     rev: values[16] as number,
+    held: false,
   }
 }

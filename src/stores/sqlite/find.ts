@@ -8,20 +8,21 @@ import type { CountRow, JobEvent, JobFilter, JobRow } from '../../store.js'
 import type { Status } from '../../transition.js'
 import type { Database, Sql } from './database.js'
 import type { SqlValue } from './driver.js'
-import { COLUMNS, toRow } from './row.js'
+import { COLUMNS, HELD, toRow } from './row.js'
 
 const SLICE = 5_000
 
-/** One fixed text, whatever the filter: an absent part is null. Reads ?1 to ?7. */
+/** One fixed text, whatever the filter: an absent part is null. Reads ?1 to ?8. */
 const MATCHES = `(?1 IS NULL OR status IN (SELECT value FROM json_each(?1)))
   AND (?2 IS NULL OR type IN (SELECT value FROM json_each(?2)))
   AND (?3 IS NULL OR queue IN (SELECT value FROM json_each(?3)))
   AND (?4 IS NULL OR idempotency_key = ?4)
   AND (?5 IS NULL OR instr(jobtable_fold(last_error), ?5) > 0)
   AND (?6 IS NULL OR created_at <= ?6)
-  AND (?7 IS NULL OR created_at >= ?7)`
+  AND (?7 IS NULL OR created_at >= ?7)
+  AND (?8 IS NULL OR (${HELD}) = ?8)`
 
-type Conditions = [SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue]
+type Conditions = [SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue, SqlValue]
 
 function conditions(filter: JobFilter, now: number): Conditions {
   return [
@@ -32,6 +33,7 @@ function conditions(filter: JobFilter, now: number): Conditions {
     filter.errorContains === undefined ? null : filter.errorContains.toLowerCase(),
     filter.olderThanMs === undefined ? null : now - filter.olderThanMs,
     filter.youngerThanMs === undefined ? null : now - filter.youngerThanMs,
+    filter.held === undefined ? null : Number(filter.held),
   ]
 }
 
@@ -45,8 +47,8 @@ export async function list(database: Database, filter: JobFilter, page: { limit:
       const found = sql.all(
         // By rowid.
         `SELECT ${COLUMNS} FROM jobs
-         WHERE rowid IN (SELECT value FROM json_each(?8)) AND rowid < ?9 AND ${MATCHES}
-         ORDER BY rowid DESC LIMIT ?10`,
+         WHERE rowid IN (SELECT value FROM json_each(?9)) AND rowid < ?10 AND ${MATCHES}
+         ORDER BY rowid DESC LIMIT ?11`,
         ...conditions(filter, sql.now),
         few,
         before,
@@ -58,7 +60,7 @@ export async function list(database: Database, filter: JobFilter, page: { limit:
   await eachSlice(database, before, (sql, low, high) => {
     const found = sql.all(
       // By rowid, newest first.
-      `SELECT ${COLUMNS} FROM jobs WHERE rowid > ?8 AND rowid <= ?9 AND ${MATCHES} ORDER BY rowid DESC LIMIT ?10`,
+      `SELECT ${COLUMNS} FROM jobs WHERE rowid > ?9 AND rowid <= ?10 AND ${MATCHES} ORDER BY rowid DESC LIMIT ?11`,
       ...conditions(filter, sql.now),
       low,
       high,
@@ -76,7 +78,7 @@ export async function count(database: Database, filter: JobFilter): Promise<numb
     return database.read((sql) => {
       const found = sql.all(
         // By rowid.
-        `SELECT count(*) FROM jobs WHERE rowid IN (SELECT value FROM json_each(?8)) AND ${MATCHES}`,
+        `SELECT count(*) FROM jobs WHERE rowid IN (SELECT value FROM json_each(?9)) AND ${MATCHES}`,
         ...conditions(filter, sql.now),
         few,
       )
@@ -87,7 +89,7 @@ export async function count(database: Database, filter: JobFilter): Promise<numb
   await eachSlice(database, Number.MAX_SAFE_INTEGER, (sql, low, high) => {
     const found = sql.all(
       // By rowid.
-      `SELECT count(*) FROM jobs WHERE rowid > ?8 AND rowid <= ?9 AND ${MATCHES}`,
+      `SELECT count(*) FROM jobs WHERE rowid > ?9 AND rowid <= ?10 AND ${MATCHES}`,
       ...conditions(filter, sql.now),
       low,
       high,
@@ -140,14 +142,14 @@ export function eventsOf(sql: Sql, jobId: string): JobEvent[] {
   }))
 }
 
-/** The rowids of the few rows that a filter by id or key leaves, as JSON; undefined when the filter has neither. */
+/** The rowids of the few rows that a filter by id, by key or for what is held leaves, as JSON; undefined when the filter has none of them. */
 function candidates(sql: Sql, filter: JobFilter): string | undefined {
   const byId =
     filter.ids &&
     // By primary key.
     sql.all(`SELECT rowid FROM jobs WHERE id IN (SELECT value FROM json_each(?))`, JSON.stringify(filter.ids))
   if (byId) return JSON.stringify(byId.flat())
-  if (filter.idempotencyKey === undefined) return undefined
+  if (filter.idempotencyKey === undefined) return filter.held ? inDoubt(sql) : undefined
   const byKey = sql.all(
     // By jobs_key for the holder, by jobs_superseded for those before it.
     `SELECT rowid FROM jobs WHERE idempotency_key = ?1 AND idempotency_key IS NOT NULL AND superseded_by IS NULL
@@ -156,6 +158,15 @@ function candidates(sql: Sql, filter: JobFilter): string | undefined {
     filter.idempotencyKey,
   )
   return JSON.stringify(byKey.flat())
+}
+
+function inDoubt(sql: Sql): string {
+  const found = sql.all(
+    // By job_steps_started, and by primary key.
+    `SELECT jobs.rowid FROM job_steps JOIN jobs ON jobs.id = job_steps.job_id
+     WHERE job_steps.kind = 'effect' AND job_steps.state = 'started'`,
+  )
+  return JSON.stringify(found.flat())
 }
 
 /** The rowid that a page stays below. When the row was pruned meanwhile, ids being in order of time tell where it was. */

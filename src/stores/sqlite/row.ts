@@ -4,10 +4,14 @@ import type { JobRow } from '../../store.js'
 import type { HistoryEntry, Status } from '../../transition.js'
 import type { Values } from '../../transactions/transaction.js'
 
+/** By the primary key of job_steps, and looked for only where a job has failed. */
+export const HELD = `CASE WHEN jobs.status = 'failed' AND jobs.superseded_by IS NULL THEN EXISTS (SELECT 1 FROM job_steps
+  WHERE job_steps.job_id = jobs.id AND job_steps.kind = 'effect' AND job_steps.state = 'started') ELSE 0 END`
+
 /** What every statement that answers with whole rows selects; `toRow` reads it by position. */
 export const COLUMNS = `id, type, queue, status, payload, priority, attempts, max_attempts, waits, run_after, locked_at,
   locked_by, claim_token, cancel_requested_at, idempotency_key, fingerprint, superseded_by, stage, progress, result, errors,
-  last_error, user_message, trace_context, created_at, updated_at, finished_at, rev`
+  last_error, user_message, trace_context, created_at, updated_at, finished_at, rev, ${HELD}`
 
 const NO_HISTORY: readonly HistoryEntry[] = Object.freeze([])
 
@@ -41,6 +45,7 @@ export function toRow(values: Values): JobRow {
     updatedAt: values[25] as number,
     finishedAt: values[26] as number | null,
     rev: values[27] as number,
+    held: values[28] === 1,
   }
 }
 

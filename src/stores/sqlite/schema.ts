@@ -183,6 +183,8 @@ export const INDEXES: Readonly<Record<string, string>> = {
   // Retention: what is kept for the same time lies together in the order of its end, so that a pass jumps over what stays.
   jobs_finished: `CREATE INDEX jobs_finished ON jobs (status, keep_for, ifnull(finished_at, updated_at)) WHERE status = 'succeeded' OR status = 'failed' OR status = 'canceled'`,
   job_events_job: `CREATE INDEX job_events_job ON job_events (job_id)`,
+  // Jobs that are held. Holds only the effects that are under way or in doubt.
+  job_steps_started: `CREATE INDEX job_steps_started ON job_steps (job_id) WHERE kind = 'effect' AND state = 'started'`,
 }
 
 /** The tables, and the version that made each. */

@@ -51,6 +51,7 @@ export const insertTests: TestGroup = {
         updatedAt: now,
         finishedAt: null,
         rev: 0,
+        held: false,
       })
       assert.deepEqual(await bench.row(row.id), row)
     }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { BY_PERSON, type FailedJob, type NewStep, type StepRow } from '../../effects/record.js'
 import type { JobRow } from '../../store.js'
-import { canceled, failed, fence, retrying, succeeded, type Bench } from './bench.js'
+import { canceled, failed, fence, idsOf, retrying, succeeded, type Bench } from './bench.js'
 import { test, type TestGroup } from './suite.js'
 
 function step(parts: Partial<NewStep> = {}): NewStep {
@@ -178,7 +178,36 @@ export const stepTests: TestGroup = {
         [['resolved', bench.clock.now(), 1]],
       )
       assert.ok(events[0]!.data?.includes('ann'), 'the timeline does not say who')
-      assert.deepEqual(await bench.row(row.id), row)
+      assert.deepEqual(await bench.row(row.id), { ...row, held: false })
+    }),
+
+    test('a job is held while it has failed and an effect of it is in doubt, whatever its errors say, and is found by that', async (bench) => {
+      const found = async (isHeld: boolean): Promise<string[]> => {
+        const rows = await bench.store.list({ held: isHeld }, { limit: 10 })
+        assert.equal(await bench.store.count({ held: isHeld }), rows.length)
+        assert.ok(rows.every((each) => each.held === isHeld))
+        return idsOf(rows)
+      }
+      const row = await bench.running({ idempotencyKey: 'k' })
+      await recorded(bench, row, effect(), effect({ name: 'mail' }), step())
+      assert.deepEqual([await found(true), await found(false)], [[], [row.id]], 'it runs')
+      await bench.settle(row, failed({ code: 'timeout' }))
+      const other = await bench.running()
+      await recorded(bench, other, effect({ state: 'done', value: '1' }))
+      await bench.settle(other, failed({ code: 'effect_unknown' }))
+      assert.deepEqual([await found(true), await found(false)], [[row.id], [other.id]])
+      assert.deepEqual(idsOf(await bench.store.list({ held: true, type: ['other'] }, { limit: 10 })), [])
+      assert.deepEqual(idsOf(await bench.store.list({ held: true, ids: [row.id, other.id] }, { limit: 10 })), [row.id])
+      assert.deepEqual(idsOf(await bench.store.list({ held: true, idempotencyKey: 'k' }, { limit: 10 })), [row.id])
+      assert.equal((await bench.row(row.id)).held, true)
+      await bench.store.resolveStep(await bench.row(row.id), { name: 'charge', state: 'done', value: '1' }, null)
+      assert.deepEqual(await found(true), [row.id], 'one of two is in doubt')
+      const heir = await bench.insertOne({ idempotencyKey: 'k', supersedes: { id: row.id, status: 'failed' } })
+      assert.deepEqual(await found(true), [], 'it goes on in another')
+      await bench.settle((await bench.claim()).jobs[0]!, failed())
+      assert.deepEqual(await found(true), [heir.id])
+      await bench.store.resolveStep(await bench.row(heir.id), { name: 'mail', state: 'refused', value: null }, null)
+      assert.deepEqual(await found(true), [])
     }),
 
     test('nothing but a started effect of a failed job is resolved', async (bench) => {

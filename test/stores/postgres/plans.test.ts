@@ -177,6 +177,7 @@ const CASES: [name: string, query: () => Query, indexes: string[]][] = [
     () => statements(list(text, { idempotencyKey: 'key-7' }, { limit: 20 }))[0]!,
     ['jobs_key', 'jobs_superseded'],
   ],
+  ['a list of what is held', () => statements(list(text, { held: true }, { limit: 20 }))[0]!, ['jobs_pkey']],
   ['a page of the list', () => statements(list(text, {}, { limit: 20 }))[0]!, ['jobs_created']],
 ]
 
@@ -202,6 +203,9 @@ async function fill(): Promise<void> {
       (i % 3) * 1000, CASE WHEN i % 3 = 0 THEN 'key-' || i END, NULL`,
     100_000,
   )
+  await place.query(`INSERT INTO ${quoted(place.schema)}.job_steps (job_id, name, kind, state, attempt, started_at)
+    SELECT 'done-' || i, 'charge', 'effect', CASE WHEN i % 1000 = 0 THEN 'started' ELSE 'done' END, 1, now()
+    FROM generate_series(1, 30000) AS i`)
   await insert('priority', `'pending-' || i, 'mail', 'pending', 0`, 3_000)
   await insert('priority, run_after', `'delayed-' || i, 'mail', 'retrying', -1, now() + interval '1 hour'`, 3_000)
   await insert('queue', `'elsewhere-' || i, 'mail', 'pending', 'other'`, 3_000)

@@ -57,6 +57,7 @@ describe('query plans', () => {
     await store.list({}, { limit: 5, before: 'b' })
     await store.list({ ids: ['a'], status: ['failed'] }, { limit: 5 })
     await store.list({ idempotencyKey: 'k' }, { limit: 5 })
+    await store.list({ held: true }, { limit: 5 })
     await store.count({ type: ['mail'] })
     await store.overview()
     await store.workers()
@@ -79,6 +80,8 @@ describe('query plans', () => {
     expect(plan(connection(), taking)).toContain(
       'SEARCH jobs USING INDEX jobs_claimable (queue=? AND priority=? AND run_after<?)',
     )
+    const inDoubt = onJobs.find((sql) => sql.includes('SELECT jobs.rowid FROM job_steps'))!
+    expect(plan(connection(), inDoubt)[0]).toMatch(/USING (COVERING )?INDEX job_steps_started/)
     const pruning = onJobs.filter((sql) => sql.includes('lengths'))
     // A look without a lock, and one in the transaction that deletes.
     expect(pruning).toHaveLength(2)
