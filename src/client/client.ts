@@ -5,6 +5,9 @@ import { Known, type News, type StreamedText, type Want, type Watcher } from './
 import { headersWith, Reader } from './reader.js'
 import { Tabs } from './tabs.js'
 
+/** So many jobs are read over one connection. */
+const MOST_JOBS = 50
+
 export interface JobsClientOptions {
   /** Where the server's handler is: its `path`, after an origin if that is another. Default `/jobs`. */
   path?: string
@@ -57,11 +60,12 @@ export function createClient(options: JobsClientOptions, environment: () => Envi
   return new Client(options, environment)
 }
 
+/** What a client has while it is in use. */
 interface Live {
-  reader: Reader
-  tabs: Tabs
   environment: Environment
-  deafen: () => void
+  tabs: Tabs
+  readers: Reader[]
+  end: AbortController
 }
 
 class Client implements JobsClient {
@@ -70,6 +74,7 @@ class Client implements JobsClient {
   readonly #makeEnvironment: () => Environment
   readonly #jobs = new Map<string, Known>()
   #live: Live | undefined
+  #isChanging = false
 
   constructor(options: JobsClientOptions, environment: () => Environment) {
     this.#options = options
@@ -77,54 +82,52 @@ class Client implements JobsClient {
     this.#makeEnvironment = environment
   }
 
-  watch(id: string, onJob: (job: PublicJob) => void, { onError, initial }: WatchOptions = {}): () => void {
+  watch(id: string, onJob: (job: PublicJob) => void, { onError = ignore, initial }: WatchOptions = {}): () => void {
     const known = this.#known(id)
     if (initial) known.take({ job: initial })
-    return this.#add(known, { onJob, onError: onError ?? ignore }, () => known.job && onJob(known.job))
+    if (known.job) onJob(known.job)
+    return this.#add(known, { onJob, onError })
   }
 
-  stream(id: string, name: string, onText: (text: StreamedText) => void, { onError }: WatchOptions = {}): () => void {
+  stream(id: string, name: string, onText: (text: StreamedText) => void, { onError = ignore }: WatchOptions = {}): () => void {
     const known = this.#known(id)
-    return this.#add(known, { name, onText, onError: onError ?? ignore }, () => {
-      const text = known.texts.get(name)
-      if (text) onText({ ...text, offset: 0 })
-    })
+    const text = known.texts.get(name)
+    if (text) onText({ ...text, offset: 0 })
+    return this.#add(known, { name, onText, onError })
   }
 
   known(id: string): PublicJob | undefined {
     return this.#jobs.get(id)?.job
   }
 
-  async get(id: string): Promise<PublicJob> {
-    return this.#ask(id, `/${encodeURIComponent(id)}`)
+  get(id: string): Promise<PublicJob> {
+    return this.#ask(id)
   }
 
-  async cancel(id: string): Promise<PublicJob> {
-    return this.#ask(id, `/${encodeURIComponent(id)}/cancel`, 'POST')
+  cancel(id: string): Promise<PublicJob> {
+    return this.#ask(id, '/cancel', 'POST')
   }
 
   async fileUrl(id: string): Promise<string> {
     const token = await this.#token([id])
-    return `${this.#path}/${encodeURIComponent(id)}/file${token ? `?token=${encodeURIComponent(token)}` : ''}`
+    return this.#address(id, '/file', token ? { token } : {})
   }
 
   close(): void {
     this.#jobs.clear()
-    this.#live?.deafen()
+    this.#live?.end.abort()
     this.#live?.tabs.leave()
-    this.#live?.reader.update()
+    for (const reader of this.#live?.readers ?? []) reader.update()
     this.#live = undefined
   }
 
-  /** `show` shows what is known. */
-  #add(known: Known, watcher: Watcher, show: () => void): () => void {
+  #add(known: Known, watcher: Watcher): () => void {
     known.watchers.add(watcher)
-    show()
     this.#start().tabs.join()
-    this.#update()
+    this.#changed()
     return () => {
       known.watchers.delete(watcher)
-      this.#update()
+      this.#changed()
     }
   }
 
@@ -133,54 +136,63 @@ class Client implements JobsClient {
   }
 
   #listen(environment: Environment): Live {
-    const { locale } = this.#options
-    const reader = new Reader(
+    const tabs = new Tabs(environment, `jobtable ${this.#path} ${this.#options.locale ?? ''}`, {
+      changed: () => {
+        for (const known of this.#jobs.values()) if (known.source === 'server') known.source = undefined
+        this.#changed()
+      },
+      wanted: (wants) => {
+        for (const { id } of wants) tabs.tell(id, this.#known(id).all())
+        this.#changed()
+      },
+      told: (id, news) => this.#take(id, news),
+      refused: (ids) => {
+        for (const id of ids) if (this.#jobs.has(id)) this.#known(id).source = 'server'
+        this.#changed()
+      },
+    })
+    const live: Live = { environment, tabs, readers: [], end: new AbortController() }
+    environment.listen((event) => {
+      if (event === 'pagehide') tabs.leave()
+      else if (this.#jobs.size > 0) tabs.join()
+      if (event !== 'online') tabs.looked()
+      if (environment.isVisible()) for (const reader of live.readers) reader.wake()
+    }, live.end.signal)
+    return live
+  }
+
+  /** What is wanted, who leads or who may has changed. All that changes together is seen to together. */
+  #changed(): void {
+    if (this.#isChanging) return
+    this.#isChanging = true
+    queueMicrotask(() => {
+      this.#isChanging = false
+      if (this.#live) this.#update(this.#live)
+    })
+  }
+
+  #update({ environment, tabs, readers }: Live): void {
+    const others = new Set(tabs.others.map(({ id }) => id))
+    for (const [id, known] of this.#jobs) {
+      if (known.watchers.size === 0 && !others.has(id)) this.#jobs.delete(id)
+      else if (tabs.role === 'following' && !known.source) void this.#enter(known)
+    }
+    tabs.want(this.#wants('leader'))
+    while (readers.length * MOST_JOBS < this.#toRead().length) readers.push(this.#reader(environment, readers.length * MOST_JOBS))
+    for (const reader of readers) reader.update()
+  }
+
+  /** Of a part of what is to be read: an address can only be so long. */
+  #reader(environment: Environment, from: number): Reader {
+    return new Reader(
       {
-        wants: () => this.#toRead(),
+        wants: () => this.#toRead().slice(from, from + MOST_JOBS),
         known: (id) => this.#known(id),
         took: (id, news) => this.#take(id, news),
         refused: (ids, error) => this.#refused(ids, error),
       },
-      { path: this.#path, locale, environment, token: (ids) => this.#token(ids) },
+      { path: this.#path, locale: this.#options.locale, environment, token: (ids) => this.#token(ids) },
     )
-    const tabs = new Tabs(environment, `jobtable ${this.#path} ${locale ?? ''}`, {
-      changed: () => {
-        for (const known of this.#jobs.values()) if (known.source !== 'leader') known.source = undefined
-        this.#update()
-      },
-      wanted: (wants) => {
-        for (const { id } of wants) tabs.tell(id, this.#known(id).all())
-        this.#update()
-      },
-      told: (id, news) => this.#take(id, news),
-      refused: (ids) => {
-        for (const id of ids) {
-          const known = this.#jobs.get(id)
-          if (known) known.source = 'server'
-        }
-        this.#update()
-      },
-    })
-    const deafen = environment.listen((event) => {
-      if (event === 'pagehide') tabs.leave()
-      else if (this.#jobs.size > 0) tabs.join()
-      if (event !== 'online') tabs.looked()
-      if (environment.isVisible()) reader.wake()
-    })
-    return { reader, tabs, environment, deafen }
-  }
-
-  /** What is wanted, who leads or who may has changed. */
-  #update(): void {
-    if (!this.#live) return
-    const { tabs, reader } = this.#live
-    const others = new Set(tabs.others.map(({ id }) => id))
-    for (const known of this.#jobs.values()) {
-      if (known.watchers.size === 0 && !others.has(known.id)) this.#jobs.delete(known.id)
-      else if (tabs.role === 'following' && known.source === undefined) void this.#enter(known)
-    }
-    tabs.want(this.#wants().filter(({ id }) => this.#known(id).source === 'leader'))
-    reader.update()
   }
 
   /** Nothing comes from another tab that the server has not let this one see. */
@@ -190,9 +202,9 @@ class Client implements JobsClient {
       await this.get(known.id)
       known.source = 'leader'
     } catch {
-      known.source = 'server' // It tells why, or does better.
+      known.source = 'server' // It is told why, or does better, by a connection of its own.
     }
-    this.#update()
+    this.#changed()
   }
 
   #known(id: string): Known {
@@ -201,22 +213,21 @@ class Client implements JobsClient {
     return known
   }
 
-  /** What this tab wants. */
-  #wants(): Want[] {
+  /** What this tab wants: of everybody, or from this source. */
+  #wants(source?: Known['source']): Want[] {
     return [...this.#jobs.values()].flatMap((known) => {
-      if (known.watchers.size === 0) return []
+      if (known.watchers.size === 0 || (source && known.source !== source)) return []
       return known.missing([...known.watchers].flatMap(({ name }) => name ?? [])) ?? []
     })
   }
 
   /** What this tab is to read from the server. */
   #toRead(): Want[] {
-    const role = this.#live?.tabs.role
-    if (role !== 'leading') return role ? this.#wants().filter(({ id }) => this.#known(id).source === 'server') : []
+    const tabs = this.#live?.tabs
+    if (!tabs?.role) return []
+    if (tabs.role === 'following') return this.#wants('server')
     const wants = new Map<string, string[]>()
-    for (const { id, texts } of [...this.#wants(), ...this.#live!.tabs.others]) {
-      wants.set(id, [...(wants.get(id) ?? []), ...texts])
-    }
+    for (const { id, texts } of [...this.#wants(), ...tabs.others]) wants.set(id, [...(wants.get(id) ?? []), ...texts])
     return [...wants].flatMap(([id, texts]) => this.#known(id).missing(texts) ?? [])
   }
 
@@ -238,14 +249,19 @@ class Client implements JobsClient {
     if (!getToken) return undefined
     const token = await getToken(ids)
     if (token) return token
-    throw new JobsError(401, 'unauthorized', 'there is no token')
+    throw new JobsError(401, 'unauthorized', 'getToken has none')
   }
 
-  async #ask(id: string, address: string, method = 'GET'): Promise<PublicJob> {
+  #address(id: string, action: string, query: Record<string, string> = {}): string {
     const { locale } = this.#options
+    const asked = new URLSearchParams({ ...(locale && { locale }), ...query }).toString()
+    return `${this.#path}/${encodeURIComponent(id)}${action}${asked && `?${asked}`}`
+  }
+
+  async #ask(id: string, action = '', method = 'GET'): Promise<PublicJob> {
     const { environment } = this.#start()
     const headers = headersWith(await this.#token([id]))
-    const response = await environment.fetch(`${this.#path}${address}${locale ? `?locale=${locale}` : ''}`, { method, headers })
+    const response = await environment.fetch(this.#address(id, action), { method, headers })
     // With 409 comes the job that could not be canceled any more.
     if (!response.ok && response.status !== 409) throw await errorOf(response)
     const job = (await response.json()) as PublicJob

@@ -21,18 +21,15 @@ export interface Environment {
   locks: Locks | undefined
   openChannel: ((name: string, heard: (message: unknown) => void) => Channel) | undefined
   isVisible(): boolean
-  /** Calls at `visibilitychange`, `pageshow`, `pagehide` and `online`; the function that it returns ends that. */
-  listen(heard: (event: string) => void): () => void
+  /** Tells of `visibilitychange`, `pageshow`, `pagehide` and `online`, until the signal aborts. */
+  listen(heard: (event: string) => void, signal: AbortSignal): void
   /** The function that it returns calls it off. Milliseconds. */
   after(ms: number, run: () => void): () => void
   random(): number
 }
 
-interface Target {
-  addEventListener?(name: string, heard: (event: { type: string }) => void): void
-  removeEventListener?(name: string, heard: (event: { type: string }) => void): void
-}
-interface Browser extends Target {
+interface Browser {
+  addEventListener?(name: string, heard: (event: { type: string }) => void, options: { signal: AbortSignal }): void
   document?: { visibilityState: string }
   navigator?: { locks?: Locks }
   BroadcastChannel?: new (name: string) => Channel & {
@@ -40,12 +37,12 @@ interface Browser extends Target {
   }
 }
 
+/** The first is of the document, from which the window hears of it. */
 const EVENTS = ['visibilitychange', 'pageshow', 'pagehide', 'online']
 
 export function browser(own: typeof fetch | undefined): Environment {
   const here = globalThis as unknown as Browser
   const { document, BroadcastChannel } = here
-  // The first is an event of the document, which the window hears of too.
   return {
     fetch: own ?? ((input, init) => fetch(input, init)),
     locks: here.navigator?.locks,
@@ -57,12 +54,8 @@ export function browser(own: typeof fetch | undefined): Environment {
         return channel
       }),
     isVisible: () => document?.visibilityState !== 'hidden',
-    listen(heard) {
-      const hear = ({ type }: { type: string }): void => heard(type)
-      for (const name of EVENTS) here.addEventListener?.(name, hear)
-      return () => {
-        for (const name of EVENTS) here.removeEventListener?.(name, hear)
-      }
+    listen(heard, signal) {
+      for (const name of EVENTS) here.addEventListener?.(name, ({ type }) => heard(type), { signal })
     },
     after(ms, run) {
       const timer = setTimeout(run, ms)

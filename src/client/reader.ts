@@ -55,7 +55,7 @@ export class Reader {
   #asked = new Set<string>()
   #connection: AbortController | undefined
   #endPause: (() => void) | undefined
-  #running = false
+  #isRunning = false
   #pollUntil = 0
   #failures = 0
   #refusals = 0
@@ -66,16 +66,12 @@ export class Reader {
     this.#options = options
   }
 
-  /** What is wanted has changed. */
+  /** What is wanted may have changed. */
   update(): void {
     const wants = this.#host.wants()
-    if (!this.#running && wants.length > 0) {
-      this.#running = true
-      queueMicrotask(() => void this.#run()) // What is asked for together is read together.
-    } else if (wants.length === 0 || wants.some((want) => keysOf(want).some((key) => !this.#asked.has(key)))) {
+    if (!this.#isRunning && wants.length > 0) void this.#run()
+    else if (wants.length === 0 || wants.some((want) => keysOf(want).some((key) => !this.#asked.has(key))))
       this.#connection?.abort()
-      if (wants.length === 0) this.#endPause?.()
-    }
   }
 
   /** The page is looked at again, or online again. */
@@ -85,11 +81,12 @@ export class Reader {
   }
 
   async #run(): Promise<void> {
+    this.#isRunning = true
     for (let wants = this.#host.wants(); wants.length > 0; wants = this.#host.wants()) {
       const pauseMs = await this.#read(wants)
       if (pauseMs > 0) await this.#pause(pauseMs)
     }
-    this.#running = false
+    this.#isRunning = false
   }
 
   #pause(ms: number): Promise<void> {
@@ -140,7 +137,9 @@ export class Reader {
     // The first time it may be that the token has just expired.
     if (error.status === 401 && this.#refusals++ === 0) return 0
     this.#refusals = 0
-    this.#host.refused(error.jobs ?? wants.map(({ id }) => id), error)
+    const ids = wants.map(({ id }) => id)
+    const meant = ids.filter((id) => error.jobs?.includes(id))
+    this.#host.refused(meant.length > 0 ? meant : ids, error)
     return 0
   }
 
@@ -158,13 +157,12 @@ export class Reader {
     const response = await environment.fetch(this.#address(wants, isPoll), init)
     if (!response.ok) throw await errorOf(response)
     const parser = createParser({ onEvent: ({ event, data }) => this.#heard(event, data) })
-    const decoder = new TextDecoder()
-    const reader: ReadableStreamDefaultReader<Uint8Array> = response.body!.getReader()
+    const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     this.#refusals = 0
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       this.#lastByte = Date.now()
       expect(SILENCE_MS)
-      parser.feed(decoder.decode(part.value, { stream: true }))
+      parser.feed(part.value)
     }
   }
 
@@ -201,5 +199,5 @@ export function headersWith(token: string | undefined): Record<string, string> {
 }
 
 function keysOf({ id, texts }: Want): string[] {
-  return [id, ...texts.map((name) => JSON.stringify([id, name]))]
+  return [id, ...texts.map((name) => `${id}/${name}`)]
 }

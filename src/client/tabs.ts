@@ -107,6 +107,7 @@ export class Tabs {
 
   /** The others have to read these themselves. */
   refuse(ids: readonly string[]): void {
+    if (this.#role !== 'leading') return
     this.#post({ type: 'refused', ids })
     for (const [tab, wants] of this.#others) {
       this.#others.set(
@@ -135,8 +136,10 @@ export class Tabs {
         this.#sayLead()
         return new Promise<void>((resolve) => (this.#release = resolve))
       })
-    } catch {
-      isOthers = true // Another tab has taken it, or we have left the line.
+    } catch (error) {
+      // Another tab has taken it, or we have left the line; otherwise there are no locks for this page.
+      isOthers = (error as Error).name === 'AbortError'
+      if (!isOthers && isCurrent()) this.#become('leading')
     }
     if (!isOthers || !isCurrent()) return
     this.#become('following')

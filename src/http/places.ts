@@ -11,7 +11,7 @@ import { refusals } from './respond.js'
 import type { TextPlace } from './text.js'
 
 /** So many texts in one stream. */
-const MOST_TEXTS = 20
+const MOST_TEXTS = 100
 const WHOLE = /^\d{1,16}$/
 
 /** A parameter that is a whole number. */

@@ -101,9 +101,9 @@ export class Tab {
         }
       },
       isVisible: () => this.isVisible,
-      listen: (heard) => {
+      listen: (heard, until) => {
         this.#heard = heard
-        return () => (this.#heard = undefined)
+        until.addEventListener('abort', () => (this.#heard = undefined))
       },
       after: (ms, run) => {
         const timer = { ms, run }
