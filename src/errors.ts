@@ -56,13 +56,6 @@ export class JobtableError extends Error {
 }
 
 /** Who can mend a failure. */
-const OUTAGES: ReadonlySet<unknown> = new Set<ErrorCode>(['store_busy', 'store_full', 'store_unavailable'])
-
-/** Whether the database is away, and may come back. */
-export function isOutage(error: unknown): boolean {
-  return error instanceof JobtableError && OUTAGES.has(error.code)
-}
-
 export type Blame = 'user' | 'operator' | 'developer' | 'provider'
 
 /**

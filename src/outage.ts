@@ -1,7 +1,7 @@
 /** Whether what a store threw is worth another try. */
-import { JobtableError } from './errors.js'
+import { JobtableError, type ErrorCode } from './errors.js'
 
-const PASSING: ReadonlySet<string> = new Set(['store_busy', 'store_unavailable', 'store_read_only'])
+const PASSING: ReadonlySet<unknown> = new Set<ErrorCode>(['store_busy', 'store_full', 'store_read_only', 'store_unavailable'])
 
 /** The database could not serve: the same call may succeed later, perhaps once somebody has mended it. */
 export function isOutage(error: unknown): boolean {

@@ -6,7 +6,8 @@
  */
 import type { Duration } from './duration.js'
 import { parseDuration } from './duration.js'
-import { isOutage, JobtableError } from './errors.js'
+import { JobtableError } from './errors.js'
+import { isPassing } from './outage.js'
 import type { JobRow, Store } from './store.js'
 
 /** The net below the notifications. Milliseconds. */
@@ -145,7 +146,7 @@ export class Waiters {
       const rows = await this.#store.get(ids)
       ids.forEach((id, i) => this.#answer(id, rows[i]))
     } catch (cause) {
-      if (isOutage(cause)) return // The poll asks again.
+      if (isPassing(cause)) return // The poll asks again.
       // The store rejects with errors of ours only.
       const error = cause instanceof Error ? cause : new Error('the store failed', { cause })
       for (const id of ids) this.#fail(id, error)

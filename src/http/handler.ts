@@ -13,8 +13,9 @@
  */
 import { createHash } from 'node:crypto'
 import { parseDuration, type Duration } from '../duration.js'
-import { isOutage, JobtableError } from '../errors.js'
+import { JobtableError } from '../errors.js'
 import { LOCALES, type Locale } from '../messages.js'
+import { isPassing } from '../outage.js'
 import type { Queue } from '../queue.js'
 import type { JobRow } from '../store.js'
 import { isFinal } from '../transition.js'
@@ -218,7 +219,7 @@ function waitOf(url: URL, grant: Grant): number | undefined {
 /** What happened is for the log; who asked learns only that something did. */
 function asRefusal(error: unknown, queue: Queue): Refusal {
   if (error instanceof Refusal) return error
-  if (isOutage(error) || (error instanceof JobtableError && error.code === 'queue_closed')) return refusals.unavailable()
+  if (isPassing(error) || (error instanceof JobtableError && error.code === 'queue_closed')) return refusals.unavailable()
   queue.logger.error({ err: error }, 'a request about a job failed')
   return refusals.internal()
 }

@@ -9,7 +9,7 @@
  *
  * Only streams that the job's type calls public are read: any other is as one that is not there.
  */
-import { isOutage } from '../errors.js'
+import { isPassing } from '../outage.js'
 import type { Queue } from '../queue.js'
 import { isCut, type StreamPlace, type StreamText } from '../streams/record.js'
 import type { End, FollowedJob, Hub, Viewer } from './hub.js'
@@ -175,7 +175,7 @@ export class FollowedText implements Viewer {
       if (changes !== this.#changes) queueMicrotask(() => this.#tellAll())
       return found
     } catch (error) {
-      if (!isOutage(error)) throw error
+      if (!isPassing(error)) throw error
       this.#again ??= setTimeout(() => {
         this.#again = undefined
         this.#tellAll()
