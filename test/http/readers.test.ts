@@ -37,7 +37,7 @@ it('R119: a page that reads its stream slowly, or not at all, keeps no read tran
     ask(job.id),
   ])
   expect(pages.map(({ status }) => status)).toEqual([200, 200, 200])
-  const reader = pages[0]!.body!.getReader()
+  const reader = pages[0].body!.getReader()
   expect((await reader.read()).done).toBe(false)
   const connection = openDriver(file)
   const [busy] = connection.prepare('PRAGMA wal_checkpoint(TRUNCATE)').all()[0]!
