@@ -10,6 +10,8 @@ export interface PgPool {
   on(event: 'error', listener: (error: Error) => void): unknown
   on(event: 'acquire', listener: (client: PgClient) => void): unknown
   readonly options?: { readonly max?: number }
+  readonly totalCount?: number
+  readonly idleCount?: number
   /** Of a pool of our own: all of its connections, those that are being connected too. */
   readonly _clients?: readonly PgClient[]
 }

@@ -82,6 +82,12 @@ export class Database {
     return (await this.#opened()).options?.max
   }
 
+  /** Whether the pool has a connection to give at once. */
+  async hasRoom(): Promise<boolean> {
+    const { totalCount, idleCount = 0, options } = await this.#opened()
+    return idleCount > 0 || (totalCount !== undefined && options?.max !== undefined && totalCount < options.max)
+  }
+
   /** Does the work, again from its beginning when it ran into a conflict with another transaction. */
   run<T>(work: () => Work<T>, { much = false, transaction = much, ifLocked, ...options }: RunOptions<T> = {}): Promise<T> {
     const answerMs = options.answerMs ?? (much ? LONG_ANSWER_MS : this.#answerMs)

@@ -10,6 +10,7 @@ import type { InsertOutcome, JobRow, NewJob } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
 import { newRow } from '../new-row.js'
 import type { Text } from './dialect.js'
+import { checkIdentity, IDENTITY } from './identity.js'
 import { columnsOf, moment, toRow } from './row.js'
 import { inheritEffects } from './steps.js'
 
@@ -40,6 +41,9 @@ SELECT date_part('epoch', {now}) * 1000 AS now`
 const quietly = (insert: string): string =>
   insert.replace('FROM json_to_recordset', `FROM set_config('jobtable.quiet', 'on', true), json_to_recordset`)
 
+/** In a transaction that may be of another database, where nothing is inserted then. */
+const INSERT_HERE = INSERT.replace('ORDER BY', `WHERE ${IDENTITY} = $2::text\nORDER BY`)
+
 const INSERT_QUIETLY = quietly(INSERT)
 const INSERT_PLAIN_QUIETLY = quietly(INSERT_PLAIN)
 
@@ -56,7 +60,7 @@ UPDATE {jobs} SET superseded_by = NULL WHERE id = $1 AND superseded_by = $2`
 
 /** For each job the row with its id, by primary key, and the row that holds its key, by jobs_key. */
 const OBSTACLES = `
-SELECT same.id IS NOT NULL AS id_taken, date_part('epoch', {now}) * 1000 AS now, ${columnsOf('holder.')}
+SELECT same.id IS NOT NULL AS id_taken, date_part('epoch', {now}) * 1000 AS now, ${IDENTITY} AS identity, ${columnsOf('holder.')}
 FROM json_to_recordset($1::text::json) AS job (id text, type text, idempotency_key text, position int)
 LEFT JOIN {jobs} AS same ON same.id = job.id
 LEFT JOIN {jobs} AS holder ON holder.idempotency_key = job.idempotency_key AND holder.type = job.type
@@ -68,11 +72,22 @@ export function needsTransaction(jobs: readonly NewJob[]): boolean {
   return jobs.some(({ supersedes }) => supersedes !== null)
 }
 
-export function* insertAll(text: Text, jobs: readonly NewJob[], options: { quiet: boolean }): Work<InsertOutcome[]> {
-  const statement = text(options.quiet ? INSERT_QUIETLY : INSERT)
-  if (!mustGoSingly(jobs)) return yield* insertTogether(text, statement, jobs)
+interface Insertion {
+  sql: string
+  /** Of the database that the jobs must come into; undefined where there is no doubt, or none can be cleared up. */
+  identity: string | undefined
+}
+
+export function* insertAll(
+  text: Text,
+  jobs: readonly NewJob[],
+  { quiet, identity }: { quiet: boolean; identity?: string | undefined },
+): Work<InsertOutcome[]> {
+  const insertion = { sql: text(identity !== undefined ? INSERT_HERE : quiet ? INSERT_QUIETLY : INSERT), identity }
+  if (!mustGoSingly(jobs)) return yield* insertTogether(text, insertion, jobs)
+  if (identity !== undefined) checkIdentity((yield { sql: text(`SELECT ${IDENTITY} AS identity`), params: [] })[0]!, identity)
   const outcomes: InsertOutcome[] = []
-  for (const job of jobs) outcomes.push(yield* insertAlone(text, statement, job))
+  for (const job of jobs) outcomes.push(yield* insertAlone(text, insertion, job))
   return outcomes
 }
 
@@ -102,9 +117,9 @@ function mustGoSingly(jobs: readonly NewJob[]): boolean {
   return needsTransaction(jobs) || new Set(jobs.map(({ id }) => id)).size < jobs.length
 }
 
-function* insertAlone(text: Text, statement: string, job: NewJob): Work<InsertOutcome> {
+function* insertAlone(text: Text, insertion: Insertion, job: NewJob): Work<InsertOutcome> {
   const released = job.supersedes !== null && (yield* release(text, job, job.supersedes))
-  const [outcome] = yield* insertTogether(text, statement, [job])
+  const [outcome] = yield* insertTogether(text, insertion, [job])
   if (released && outcome!.type === 'inserted') yield* inheritEffects(text, job.id, job.supersedes!.id)
   else if (released) yield { sql: text(TAKE_BACK), params: [job.supersedes!.id, job.id] }
   return outcome!
@@ -115,19 +130,20 @@ function* release(text: Text, job: NewJob, old: { id: string; status: string }):
   return (yield { sql: text(RELEASE), params }).length > 0
 }
 
-function* insertTogether(text: Text, statement: string, jobs: readonly NewJob[]): Work<InsertOutcome[]> {
+function* insertTogether(text: Text, { sql, identity }: Insertion, jobs: readonly NewJob[]): Work<InsertOutcome[]> {
   const outcomes: (InsertOutcome | undefined)[] = Array.from(jobs, () => undefined)
   let open = jobs.map((job, position) => ({ job, position }))
   for (let round = 0; open.length > 0; round++) {
     if (round === MOST_ROUNDS) throw new Error('the holders of these keys are gone each time that one looks')
-    const rows = yield { hot: true, sql: statement, params: [`[${open.map(forSql).join(',')}]`] }
+    const params = [`[${open.map(forSql).join(',')}]`, ...(identity === undefined ? [] : [identity])]
+    const rows = yield { hot: true, sql, params }
     const times = new Map(rows.map(([id, created, due]) => [id as string, [moment(created), moment(due)] as const]))
     for (const { job, position } of open) {
       const [createdAt, runAfter] = times.get(job.id) ?? []
       if (createdAt !== undefined) outcomes[position] = { type: 'inserted', row: newRow(job, createdAt, runAfter!) }
     }
     open = open.filter(({ position }) => outcomes[position] === undefined)
-    if (open.length > 0) open = yield* lookAtObstacles(text, open, outcomes)
+    if (open.length > 0) open = yield* lookAtObstacles(text, open, outcomes, identity)
   }
   return outcomes as InsertOutcome[]
 }
@@ -138,7 +154,12 @@ interface Open {
 }
 
 /** Answers with those whose obstacle is gone. */
-function* lookAtObstacles(text: Text, open: Open[], outcomes: (InsertOutcome | undefined)[]): Work<Open[]> {
+function* lookAtObstacles(
+  text: Text,
+  open: Open[],
+  outcomes: (InsertOutcome | undefined)[],
+  identity: string | undefined,
+): Work<Open[]> {
   const asked = open.map(({ job: { id, type, idempotencyKey }, position }) => ({
     id,
     type,
@@ -146,10 +167,11 @@ function* lookAtObstacles(text: Text, open: Open[], outcomes: (InsertOutcome | u
     position,
   }))
   const rows = yield { sql: text(OBSTACLES), params: [JSON.stringify(asked)] }
+  checkIdentity(rows[0]!, identity, 2)
   return open.filter(({ job, position }, i) => {
     const values = rows[i]!
     const idTaken = values[0] as boolean
-    const holder = values[2] === null ? undefined : toRow(values, 2)
+    const holder = values[3] === null ? undefined : toRow(values, 3)
     const isOwnRow = holder?.id === job.id
     if (holder && (isOwnRow ? !supersedesItself(job, holder) : !idTaken))
       outcomes[position] = { type: 'held', holder, now: moment(values[1]) }

@@ -7,6 +7,7 @@ import type { PgPool } from './connections.js'
 import { Database, LONG_ANSWER_MS, type RunOptions } from './database.js'
 import { dialect } from './dialect.js'
 import { count, countAll, eventsOf, list } from './find.js'
+import { Identity, stillOpen } from './identity.js'
 import { insertAll, insertPlain, isPlain, needsTransaction as takesOver } from './insert.js'
 import { isUniqueViolation } from './failure.js'
 import { inspect } from './inspect.js'
@@ -38,6 +39,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
   const database = new Database(connection, dialect(schema, clock), answerMs)
   const { text } = database.dialect
   const watcher = new Watcher(database)
+  const identity = new Identity(database)
   const placesOf = new Map<string, Places>()
 
   const read = <T>(work: () => Work<T>): Promise<T> => database.run(work)
@@ -69,7 +71,15 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       return outcomes
     },
     // Not quiet: the trigger tells at the product's commit.
-    insertIn: (transaction, jobs) => join(database, transaction, () => insertAll(text, jobs, { quiet: false })),
+    insertIn: (transaction, jobs) => {
+      const insertThere = (): Promise<InsertOutcome[]> =>
+        join(database, transaction, () => insertAll(text, jobs, { quiet: false, identity: identity.known }))
+      if (identity.known !== undefined || transaction.database !== 'postgres') return insertThere()
+      return identity.ask().then(() => {
+        stillOpen(transaction)
+        return insertThere()
+      })
+    },
 
     get: (ids) => read(() => get(text, ids)),
     list: (filter, page) => readMuch(() => list(text, filter, page)),

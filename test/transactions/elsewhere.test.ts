@@ -1,0 +1,98 @@
+/** A transaction of PostgreSQL that is in another database than the queue, one which has jobtable's tables too. */
+import pg from 'pg'
+import { expect, it, onTestFinished } from 'vitest'
+import { z } from 'zod'
+import { jobtable, type Queue } from '../../src/index.js'
+import { postgresStore } from '../../src/stores/postgres/index.js'
+import { emptyDatabase } from '../support/postgres/database.js'
+import { silent } from './places.js'
+import { listeningPool } from './postgres.js'
+
+async function queueOn(connection: string | pg.Pool): Promise<Queue> {
+  const queue = jobtable('', { store: postgresStore({ connection }), logger: silent })
+  onTestFinished(() => queue.close())
+  await queue.open()
+  return queue
+}
+
+function defineReport(queue: Queue) {
+  return queue.define('report', {
+    payload: z.object({ doc: z.string() }),
+    idempotency: { key: ['doc'], onDuplicate: 'return_previous_result' },
+    retry: { maxAttempts: 1 },
+    run: (): null => {
+      throw new Error('no printer')
+    },
+  })
+}
+
+async function inTransaction<T>(pool: pg.Pool, work: (tx: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect()
+  try {
+    await client.query('BEGIN')
+    const answer = await work(client)
+    await client.query('COMMIT')
+    return answer
+  } finally {
+    client.release()
+  }
+}
+
+async function scene() {
+  const url = await emptyDatabase()
+  const queue = await queueOn(url)
+  const there = await emptyDatabase()
+  const elsewhere = await queueOn(there)
+  const { pool, statements } = listeningPool(there)
+  onTestFinished(() => pool.end())
+  return { url, queue, report: defineReport(queue), elsewhere, pool, statements }
+}
+
+it('is refused, and nothing is written there', async () => {
+  const { url, report, elsewhere, pool, queue } = await scene()
+  const name = new URL(url).pathname.slice(1)
+  for (const payloads of [[{ doc: 'a' }], [{ doc: 'a' }, { doc: 'b' }]]) {
+    await inTransaction(pool, async (tx) => {
+      await expect(report.enqueueMany(payloads, { tx })).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringMatching(
+          new RegExp(`tx is a transaction of another database.* this queue is in ${name}: nothing`),
+        ) as string,
+      })
+    })
+  }
+  expect([await queue.count(), await elsewhere.count()]).toEqual([0, 0])
+})
+
+it('is refused for a job that would take the place of a failed one, and no key is let go', async () => {
+  const { report, elsewhere, pool, queue } = await scene()
+  const { job } = await report.enqueue({ doc: 'a' }, { id: 'one' })
+  await queue.drain()
+  const other = await defineReport(elsewhere).enqueue({ doc: 'a' }, { id: 'one' })
+  await elsewhere.drain()
+  await inTransaction(pool, async (tx) => {
+    await expect(report.enqueue({ doc: 'a' }, { tx })).rejects.toMatchObject({ code: 'config_invalid' })
+  })
+  expect([(await job.refresh()).supersededBy, (await other.job.refresh()).supersededBy]).toEqual([null, null])
+})
+
+it('one of the own database is told by the statement that enqueues, which is the only one', async () => {
+  const url = await emptyDatabase()
+  const report = defineReport(await queueOn(url))
+  const { pool, statements } = listeningPool(url)
+  onTestFinished(() => pool.end())
+  for (const doc of ['a', 'b']) {
+    statements.length = 0
+    await inTransaction(pool, (tx) => report.enqueue({ doc }, { tx }))
+    expect(statements).toEqual(['BEGIN', expect.stringContaining('INSERT INTO'), 'COMMIT'])
+  }
+})
+
+it('a queue on a pool whose only connection has the transaction does not wait for another one', async () => {
+  const pool = new pg.Pool({ connectionString: await emptyDatabase(), max: 1 })
+  onTestFinished(() => pool.end())
+  const queue = await queueOn(pool)
+  const report = defineReport(queue)
+  await inTransaction(pool, (tx) => report.enqueue({ doc: 'a' }, { tx }))
+  expect(await queue.count()).toBe(1)
+})
