@@ -22,7 +22,8 @@ const SILENCE_MS = 35_000
 /** So long a poll waits for news. Seconds. */
 const POLL_S = 20
 const POLLING_MS = 300_000
-const PAUSE_MS = 250
+/** Before the next of connections that end, as they do: at most so long, at random, so that not all come back together. Milliseconds. */
+const SOON_MS = 500
 /** After a failure; doubled with each that follows, up to the longest. */
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 30_000
@@ -116,20 +117,23 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     asked = new Set(wants.flatMap(keysOf))
     try {
       await receive(wants, isPoll, signal, expect)
-      if (!isPoll && Date.now() - since < GOOD_MS) return backoff()
-      failures = 0
-      return isPoll ? PAUSE_MS : PAUSE_MS * 2 * random()
     } catch (error) {
-      if (isSilent && !isPoll) pollUntil = Date.now() + POLLING_MS
-      else if (isSilent || !signal.aborted) return failed(wants, error)
-      return 0
+      if (signal.aborted && !isSilent) return 0
+      if (error instanceof JobsError && error.status !== 429 && error.status < 500) return refused(wants, error)
+      if (isSilent && !isPoll) {
+        pollUntil = Date.now() + POLLING_MS
+        return 0
+      }
+      // Otherwise the connection broke, or none was had.
     } finally {
       callOff()
     }
+    if (lastByte < since || (!isPoll && Date.now() - since < GOOD_MS)) return backoff()
+    failures = 0
+    return SOON_MS * random()
   }
 
-  function failed(wants: readonly Want[], error: unknown): number {
-    if (!(error instanceof JobsError) || error.status === 429 || error.status >= 500) return backoff()
+  function refused(wants: readonly Want[], error: JobsError): number {
     // The first time it may be that the token has just expired.
     if (error.status === 401 && refusals++ === 0) return 0
     refusals = 0
