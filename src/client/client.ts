@@ -2,8 +2,8 @@ import type { PublicJob } from '../http/public.js'
 import { browser, type Environment } from './environment.js'
 import { errorOf, JobsError } from './errors.js'
 import { Known, type News, type StreamedText, type Want, type Watcher } from './known.js'
-import { headersWith, Reader } from './reader.js'
-import { Tabs } from './tabs.js'
+import { createReader, headersWith, type Reader } from './reader.js'
+import { createTabs, type Tabs } from './tabs.js'
 
 /** So many jobs are read over one connection. */
 const MOST_JOBS = 50
@@ -55,12 +55,7 @@ export function jobsClient(options: JobsClientOptions = {}): JobsClient {
   return createClient(options, () => browser(options.fetch))
 }
 
-/** @internal As `jobsClient`, in any environment. */
-export function createClient(options: JobsClientOptions, environment: () => Environment): JobsClient {
-  return new Client(options, environment)
-}
-
-/** What a client has while it is in use. */
+/** What a client has once something is asked of it. */
 interface Live {
   environment: Environment
   tabs: Tabs
@@ -68,204 +63,175 @@ interface Live {
   end: AbortController
 }
 
-class Client implements JobsClient {
-  readonly #path: string
-  readonly #options: JobsClientOptions
-  readonly #makeEnvironment: () => Environment
-  readonly #jobs = new Map<string, Known>()
-  #live: Live | undefined
-  #isChanging = false
+/** @internal As `jobsClient`, in any environment. */
+export function createClient(options: JobsClientOptions, environmentOf: () => Environment): JobsClient {
+  const { path = '/jobs', locale, getToken } = options
+  const jobs = new Map<string, Known>()
+  let live: Live | undefined
+  let isChanging = false
 
-  constructor(options: JobsClientOptions, environment: () => Environment) {
-    this.#options = options
-    this.#path = options.path ?? '/jobs'
-    this.#makeEnvironment = environment
+  return {
+    watch(id, onJob, { onError = ignore, initial } = {}) {
+      const known = knownOf(id)
+      if (initial) known.take({ job: initial })
+      if (known.job) onJob(known.job)
+      return add(known, { onJob, onError })
+    },
+    stream(id, name, onText, { onError = ignore } = {}) {
+      const known = knownOf(id)
+      const text = known.texts.get(name)
+      if (text) onText({ ...text, offset: 0 })
+      return add(known, { name, onText, onError })
+    },
+    known: (id) => jobs.get(id)?.job,
+    get: ask,
+    cancel: (id) => ask(id, '/cancel', 'POST'),
+    async fileUrl(id) {
+      const token = await tokenFor([id])
+      return addressOf(id, '/file') + (token ? `?token=${encodeURIComponent(token)}` : '')
+    },
+    close() {
+      jobs.clear()
+      live?.end.abort()
+      live?.tabs.leave()
+      for (const reader of live?.readers ?? []) reader.update()
+      live = undefined
+    },
   }
 
-  watch(id: string, onJob: (job: PublicJob) => void, { onError = ignore, initial }: WatchOptions = {}): () => void {
-    const known = this.#known(id)
-    if (initial) known.take({ job: initial })
-    if (known.job) onJob(known.job)
-    return this.#add(known, { onJob, onError })
-  }
-
-  stream(id: string, name: string, onText: (text: StreamedText) => void, { onError = ignore }: WatchOptions = {}): () => void {
-    const known = this.#known(id)
-    const text = known.texts.get(name)
-    if (text) onText({ ...text, offset: 0 })
-    return this.#add(known, { name, onText, onError })
-  }
-
-  known(id: string): PublicJob | undefined {
-    return this.#jobs.get(id)?.job
-  }
-
-  get(id: string): Promise<PublicJob> {
-    return this.#ask(id)
-  }
-
-  cancel(id: string): Promise<PublicJob> {
-    return this.#ask(id, '/cancel', 'POST')
-  }
-
-  async fileUrl(id: string): Promise<string> {
-    const token = await this.#token([id])
-    return this.#address(id, '/file', token ? { token } : {})
-  }
-
-  close(): void {
-    this.#jobs.clear()
-    this.#live?.end.abort()
-    this.#live?.tabs.leave()
-    for (const reader of this.#live?.readers ?? []) reader.update()
-    this.#live = undefined
-  }
-
-  #add(known: Known, watcher: Watcher): () => void {
+  function add(known: Known, watcher: Watcher): () => void {
     known.watchers.add(watcher)
-    this.#start().tabs.join()
-    this.#changed()
+    start().tabs.join()
+    changed()
     return () => {
       known.watchers.delete(watcher)
-      this.#changed()
+      changed()
     }
   }
 
-  #start(): Live {
-    return (this.#live ??= this.#listen(this.#makeEnvironment()))
-  }
-
-  #listen(environment: Environment): Live {
-    const tabs = new Tabs(environment, `jobtable ${this.#path} ${this.#options.locale ?? ''}`, {
-      changed: () => {
-        for (const known of this.#jobs.values()) if (known.source === 'server') known.source = undefined
-        this.#changed()
+  function start(): Live {
+    if (live) return live
+    const environment = environmentOf()
+    const end = new AbortController()
+    const readers: Reader[] = []
+    const tabs = createTabs(environment, `jobtable ${path} ${locale ?? ''}`, {
+      changed() {
+        for (const known of jobs.values()) if (known.source === 'server') known.source = undefined
+        changed()
       },
-      wanted: (wants) => {
-        for (const { id } of wants) tabs.tell(id, this.#known(id).all())
-        this.#changed()
+      wanted(wants) {
+        for (const { id } of wants) tabs.tell(id, knownOf(id).all())
+        changed()
       },
-      told: (id, news) => this.#take(id, news),
-      refused: (ids) => {
-        for (const id of ids) if (this.#jobs.has(id)) this.#known(id).source = 'server'
-        this.#changed()
+      told: take,
+      refused(ids) {
+        for (const id of ids) if (jobs.has(id)) knownOf(id).source = 'server'
+        changed()
       },
     })
-    const live: Live = { environment, tabs, readers: [], end: new AbortController() }
     environment.listen((event) => {
       if (event === 'pagehide') tabs.leave()
-      else if (this.#jobs.size > 0) tabs.join()
+      else if (jobs.size > 0) tabs.join()
       if (event !== 'online') tabs.looked()
-      if (environment.isVisible()) for (const reader of live.readers) reader.wake()
-    }, live.end.signal)
-    return live
+      if (environment.isVisible()) for (const reader of readers) reader.wake()
+    }, end.signal)
+    return (live = { environment, tabs, readers, end })
   }
 
   /** What is wanted, who leads or who may has changed. All that changes together is seen to together. */
-  #changed(): void {
-    if (this.#isChanging) return
-    this.#isChanging = true
+  function changed(): void {
+    if (isChanging) return
+    isChanging = true
     queueMicrotask(() => {
-      this.#isChanging = false
-      if (this.#live) this.#update(this.#live)
+      isChanging = false
+      if (live) update(live)
     })
   }
 
-  #update({ environment, tabs, readers }: Live): void {
-    const others = new Set(tabs.others.map(({ id }) => id))
-    for (const [id, known] of this.#jobs) {
-      if (known.watchers.size === 0 && !others.has(id)) this.#jobs.delete(id)
-      else if (tabs.role === 'following' && !known.source) void this.#enter(known)
+  function update({ environment, tabs, readers }: Live): void {
+    const others = new Set(tabs.others().map(({ id }) => id))
+    for (const [id, known] of jobs) {
+      if (known.watchers.size === 0 && !others.has(id)) jobs.delete(id)
+      else if (tabs.role() === 'following' && !known.source) void enter(known)
     }
-    tabs.want(this.#wants('leader'))
-    while (readers.length * MOST_JOBS < this.#toRead().length) readers.push(this.#reader(environment, readers.length * MOST_JOBS))
+    tabs.want(wantsFrom('leader'))
+    while (readers.length * MOST_JOBS < toRead().length) readers.push(readerFrom(readers.length * MOST_JOBS, environment))
     for (const reader of readers) reader.update()
   }
 
-  /** Of a part of what is to be read: an address can only be so long. */
-  #reader(environment: Environment, from: number): Reader {
-    return new Reader(
-      {
-        wants: () => this.#toRead().slice(from, from + MOST_JOBS),
-        known: (id) => this.#known(id),
-        took: (id, news) => this.#take(id, news),
-        refused: (ids, error) => this.#refused(ids, error),
-      },
-      { path: this.#path, locale: this.#options.locale, environment, token: (ids) => this.#token(ids) },
-    )
+  /** Of a part of what is to be read, for an address can only be so long. */
+  function readerFrom(first: number, environment: Environment): Reader {
+    const host = { wants: () => toRead().slice(first, first + MOST_JOBS), known: knownOf, took: take, refused }
+    return createReader(host, { path, locale, environment, tokenFor })
   }
 
   /** Nothing comes from another tab that the server has not let this one see. */
-  async #enter(known: Known): Promise<void> {
+  async function enter(known: Known): Promise<void> {
     known.source = 'asking'
     try {
-      await this.get(known.id)
+      await ask(known.id)
       known.source = 'leader'
     } catch {
       known.source = 'server' // It is told why, or does better, by a connection of its own.
     }
-    this.#changed()
+    changed()
   }
 
-  #known(id: string): Known {
-    let known = this.#jobs.get(id)
-    if (!known) this.#jobs.set(id, (known = new Known(id)))
+  function knownOf(id: string): Known {
+    let known = jobs.get(id)
+    if (!known) jobs.set(id, (known = new Known(id)))
     return known
   }
 
-  /** What this tab wants: of everybody, or from this source. */
-  #wants(source?: Known['source']): Want[] {
-    return [...this.#jobs.values()].flatMap((known) => {
+  /** What this tab wants: of all jobs, or of those that it has from this source. */
+  function wantsFrom(source?: Known['source']): Want[] {
+    return [...jobs.values()].flatMap((known) => {
       if (known.watchers.size === 0 || (source && known.source !== source)) return []
       return known.missing([...known.watchers].flatMap(({ name }) => name ?? [])) ?? []
     })
   }
 
   /** What this tab is to read from the server. */
-  #toRead(): Want[] {
-    const tabs = this.#live?.tabs
-    if (!tabs?.role) return []
-    if (tabs.role === 'following') return this.#wants('server')
-    const wants = new Map<string, string[]>()
-    for (const { id, texts } of [...this.#wants(), ...tabs.others]) wants.set(id, [...(wants.get(id) ?? []), ...texts])
-    return [...wants].flatMap(([id, texts]) => this.#known(id).missing(texts) ?? [])
+  function toRead(): Want[] {
+    const tabs = live?.tabs
+    if (!tabs?.role()) return []
+    if (tabs.role() === 'following') return wantsFrom('server')
+    const names = new Map<string, string[]>()
+    for (const { id, texts } of [...wantsFrom(), ...tabs.others()]) names.set(id, [...(names.get(id) ?? []), ...texts])
+    return [...names].flatMap(([id, texts]) => knownOf(id).missing(texts) ?? [])
   }
 
-  #take(id: string, news: News): void {
-    if (this.#jobs.get(id)?.take(news)) this.#live?.tabs.tell(id, [news])
+  function take(id: string, news: News): void {
+    if (jobs.get(id)?.take(news)) live?.tabs.tell(id, [news])
   }
 
-  #refused(ids: readonly string[], error: JobsError): void {
-    this.#live?.tabs.refuse(ids)
+  function refused(ids: readonly string[], error: JobsError): void {
+    live?.tabs.refuse(ids)
     for (const id of ids) {
-      const known = this.#jobs.get(id)
-      this.#jobs.delete(id)
+      const known = jobs.get(id)
+      jobs.delete(id)
       for (const watcher of known?.watchers ?? []) watcher.onError(error)
     }
   }
 
-  async #token(ids: readonly string[]): Promise<string | undefined> {
-    const { getToken } = this.#options
-    if (!getToken) return undefined
-    const token = await getToken(ids)
-    if (token) return token
+  async function tokenFor(ids: readonly string[]): Promise<string | undefined> {
+    const token = await getToken?.(ids)
+    if (token || !getToken) return token ?? undefined
     throw new JobsError(401, 'unauthorized', 'getToken has none')
   }
 
-  #address(id: string, action: string, query: Record<string, string> = {}): string {
-    const { locale } = this.#options
-    const asked = new URLSearchParams({ ...(locale && { locale }), ...query }).toString()
-    return `${this.#path}/${encodeURIComponent(id)}${action}${asked && `?${asked}`}`
+  function addressOf(id: string, action: string): string {
+    return `${path}/${encodeURIComponent(id)}${action}`
   }
 
-  async #ask(id: string, action = '', method = 'GET'): Promise<PublicJob> {
-    const { environment } = this.#start()
-    const headers = headersWith(await this.#token([id]))
-    const response = await environment.fetch(this.#address(id, action), { method, headers })
+  async function ask(id: string, action = '', method = 'GET'): Promise<PublicJob> {
+    const address = addressOf(id, action) + (locale ? `?locale=${locale}` : '')
+    const init = { method, headers: headersWith(await tokenFor([id])) }
+    const response = await start().environment.fetch(address, init)
     // With 409 comes the job that could not be canceled any more.
     if (!response.ok && response.status !== 409) throw await errorOf(response)
     const job = (await response.json()) as PublicJob
-    this.#take(id, { job })
+    take(id, { job })
     return job
   }
 }

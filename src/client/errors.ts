@@ -19,6 +19,6 @@ export class JobsError extends Error {
 export async function errorOf(response: Response): Promise<JobsError> {
   // Something in between may have answered, in whatever form.
   const body = (await response.json().catch(() => ({}))) as { error?: string; message?: string; jobs?: string[] }
-  const { error = 'http_error', message = `the server answered with ${response.status}`, jobs } = body
+  const { error = 'http_error', message = error, jobs } = body
   return new JobsError(response.status, error, message, jobs)
 }

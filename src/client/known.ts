@@ -54,23 +54,18 @@ export class Known {
     if ('text' in news) return this.#takeText(news.text)
     if (this.job && news.job.rev <= this.job.rev) return false
     this.job = news.job
-    for (const watcher of [...this.watchers]) watcher.onJob?.(news.job)
+    for (const { onJob } of [...this.watchers]) onJob?.(news.job)
     return true
   }
 
   #takeText({ name, attempt, offset, text, done, final }: PublicText & { name: string }): boolean {
-    const known = this.texts.get(name) ?? { text: '', attempt: 0, done: false, final: false }
-    const isSame = attempt === known.attempt
-    const before = isSame ? known.text : ''
-    const length = offset + text.length
-    const isNews = isSame
-      ? length > before.length || (length === before.length && (done !== known.done || final))
-      : attempt > known.attempt
-    // A gap is of a tab that has come late; it is told the whole.
-    if (!isNews || known.final || offset > before.length) return false
+    const known = this.texts.get(name)
+    const before = attempt === known?.attempt ? known.text : ''
     const now = { text: before.slice(0, offset) + text, offset: before.length, attempt, done, final }
+    // A gap is of a tab that has come late, and is told the whole.
+    if (known?.final || offset > before.length || (known && !isNewer(now, known))) return false
     this.texts.set(name, now)
-    for (const watcher of [...this.watchers]) if (watcher.name === name) watcher.onText?.(now)
+    for (const { name: theirs, onText } of [...this.watchers]) if (theirs === name) onText?.(now)
     return true
   }
 
@@ -85,4 +80,9 @@ export class Known {
     if (this.job) yield { job: this.job }
     for (const [name, text] of this.texts) yield { text: { ...text, offset: 0, id: this.id, name } }
   }
+}
+
+function isNewer(now: StreamedText, known: StreamedText): boolean {
+  const more = now.attempt - known.attempt || now.text.length - known.text.length
+  return more > 0 || (more === 0 && (now.final || now.done !== known.done))
 }

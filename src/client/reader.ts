@@ -10,7 +10,7 @@
  * Something in between may gather what the server sends, and pass it on when the answer ends: such a stream is silent. A poll is the same
  * request with `wait`, which ends with the first news. A refusal ends what it is about; an outage ends nothing.
  */
-import { createParser } from 'eventsource-parser'
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import type { PublicJob, PublicText } from '../http/public.js'
 import type { Environment } from './environment.js'
 import { errorOf, JobsError } from './errors.js'
@@ -22,7 +22,8 @@ const SILENCE_MS = 35_000
 /** So long a poll waits for news. Seconds. */
 const POLL_S = 20
 const POLLING_MS = 300_000
-const PAUSE_MS = 250
+/** Before the next of connections that end, as they do: at most so long, at random, so that not all come back together. Milliseconds. */
+const SOON_MS = 500
 /** After a failure; doubled with each that follows, up to the longest. */
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 30_000
@@ -46,149 +47,150 @@ export interface ReaderOptions {
   path: string
   locale: string | undefined
   environment: Environment
-  token(ids: readonly string[]): Promise<string | undefined>
+  tokenFor(ids: readonly string[]): Promise<string | undefined>
 }
 
-export class Reader {
-  readonly #host: ReaderHost
-  readonly #options: ReaderOptions
-  #asked = new Set<string>()
-  #connection: AbortController | undefined
-  #endPause: (() => void) | undefined
-  #isRunning = false
-  #pollUntil = 0
-  #failures = 0
-  #refusals = 0
-  #lastByte = 0
-
-  constructor(host: ReaderHost, options: ReaderOptions) {
-    this.#host = host
-    this.#options = options
-  }
-
+export interface Reader {
   /** What is wanted may have changed. */
-  update(): void {
-    const wants = this.#host.wants()
-    if (!this.#isRunning && wants.length > 0) void this.#run()
-    else if (wants.length === 0 || wants.some((want) => keysOf(want).some((key) => !this.#asked.has(key))))
-      this.#connection?.abort()
-  }
-
+  update(): void
   /** The page is looked at again, or online again. */
-  wake(): void {
-    this.#endPause?.()
-    if (Date.now() - this.#lastByte > STALE_MS) this.#connection?.abort()
+  wake(): void
+}
+
+export function createReader(host: ReaderHost, { path, locale, environment, tokenFor }: ReaderOptions): Reader {
+  const { after, random } = environment
+  let asked = new Set<string>()
+  let connection: AbortController | undefined
+  let endPause: (() => void) | undefined
+  let isRunning = false
+  let pollUntil = 0
+  let failures = 0
+  let refusals = 0
+  let lastByte = 0
+
+  return {
+    update() {
+      const wants = host.wants()
+      if (!isRunning && wants.length > 0) void run()
+      else if (wants.length === 0 || wants.flatMap(keysOf).some((key) => !asked.has(key))) connection?.abort()
+    },
+    wake() {
+      endPause?.()
+      if (Date.now() - lastByte > STALE_MS) connection?.abort()
+    },
   }
 
-  async #run(): Promise<void> {
-    this.#isRunning = true
-    for (let wants = this.#host.wants(); wants.length > 0; wants = this.#host.wants()) {
-      const pauseMs = await this.#read(wants)
-      if (pauseMs > 0) await this.#pause(pauseMs)
+  async function run(): Promise<void> {
+    isRunning = true
+    for (let wants = host.wants(); wants.length > 0; wants = host.wants()) {
+      const pauseMs = await read(wants)
+      if (pauseMs > 0) await pause(pauseMs)
     }
-    this.#isRunning = false
+    isRunning = false
   }
 
-  #pause(ms: number): Promise<void> {
+  function pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const callOff = this.#options.environment.after(ms, () => this.#endPause!())
-      this.#endPause = () => {
+      const callOff = after(ms, resolve)
+      endPause = () => {
         callOff()
-        this.#endPause = undefined
         resolve()
       }
     })
   }
 
   /** Answers how long to wait before the next. */
-  async #read(wants: readonly Want[]): Promise<number> {
-    const { after, random } = this.#options.environment
+  async function read(wants: readonly Want[]): Promise<number> {
     const since = Date.now()
-    const isPoll = since < this.#pollUntil
-    const connection = new AbortController()
+    const isPoll = since < pollUntil
+    const { signal } = (connection = new AbortController())
+    const abort = connection.abort.bind(connection)
     let isSilent = false
     let callOff = (): void => {}
     const expect = (ms: number): void => {
       callOff()
       callOff = after(ms, () => {
         isSilent = true
-        connection.abort()
+        abort()
       })
     }
-    this.#connection = connection
-    this.#asked = new Set(wants.flatMap(keysOf))
+    asked = new Set(wants.flatMap(keysOf))
     try {
-      await this.#receive(wants, isPoll, connection.signal, expect)
-      if (!isPoll && Date.now() - since < GOOD_MS) return this.#backoff()
-      this.#failures = 0
-      return isPoll ? PAUSE_MS : PAUSE_MS * 2 * random()
+      await receive(wants, isPoll, signal, expect)
     } catch (error) {
-      if (isSilent && !isPoll) this.#pollUntil = Date.now() + POLLING_MS
-      else if (isSilent || !connection.signal.aborted) return this.#failed(wants, error)
-      return 0
+      if (signal.aborted && !isSilent) return 0
+      if (error instanceof JobsError && error.status !== 429 && error.status < 500) return refused(wants, error)
+      if (isSilent && !isPoll) {
+        pollUntil = Date.now() + POLLING_MS
+        return 0
+      }
+      // Otherwise the connection broke, or none was had.
     } finally {
       callOff()
-      this.#connection = undefined
     }
+    if (lastByte < since || (!isPoll && Date.now() - since < GOOD_MS)) return backoff()
+    failures = 0
+    return SOON_MS * random()
   }
 
-  #failed(wants: readonly Want[], error: unknown): number {
-    if (!(error instanceof JobsError) || error.status === 429 || error.status >= 500) return this.#backoff()
+  function refused(wants: readonly Want[], error: JobsError): number {
     // The first time it may be that the token has just expired.
-    if (error.status === 401 && this.#refusals++ === 0) return 0
-    this.#refusals = 0
+    if (error.status === 401 && refusals++ === 0) return 0
+    refusals = 0
     const ids = wants.map(({ id }) => id)
     const meant = ids.filter((id) => error.jobs?.includes(id))
-    this.#host.refused(meant.length > 0 ? meant : ids, error)
+    host.refused(meant.length > 0 ? meant : ids, error)
     return 0
   }
 
-  #backoff(): number {
-    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** this.#failures++)
-    return longest * (0.5 + this.#options.environment.random() / 2)
+  function backoff(): number {
+    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures++)
+    return longest * (0.5 + random() / 2)
   }
 
-  async #receive(wants: readonly Want[], isPoll: boolean, signal: AbortSignal, expect: (ms: number) => void): Promise<void> {
-    const { environment, token } = this.#options
-    const headers = headersWith(await token(wants.map(({ id }) => id)))
-    if (signal.aborted) return
+  async function receive(
+    wants: readonly Want[],
+    isPoll: boolean,
+    signal: AbortSignal,
+    expect: (ms: number) => void,
+  ): Promise<void> {
+    const headers = headersWith(await tokenFor(wants.map(({ id }) => id)))
+    signal.throwIfAborted()
     expect(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
     const init = { headers, signal, cache: 'no-store' }
-    const response = await environment.fetch(this.#address(wants, isPoll), init)
+    const response = await environment.fetch(addressOf(wants, isPoll), init)
     if (!response.ok) throw await errorOf(response)
-    const parser = createParser({ onEvent: ({ event, data }) => this.#heard(event, data) })
+    refusals = 0
+    const parser = createParser({ onEvent: heard })
     const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
-    this.#refusals = 0
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      this.#lastByte = Date.now()
+      lastByte = Date.now()
       expect(SILENCE_MS)
       parser.feed(part.value)
     }
   }
 
-  #heard(event: string | undefined, data: string): void {
+  function heard({ event, data }: EventSourceMessage): void {
     const told = JSON.parse(data) as Told
-    if (event === 'job') this.#host.took(told.id, { job: told })
-    else if (event === 'text') this.#host.took(told.id, { text: told })
-    else if (event === 'gone') this.#host.refused([told.id], new JobsError(404, 'job_not_found', 'there is no such job'))
+    if (event === 'job') host.took(told.id, { job: told })
+    else if (event === 'text') host.took(told.id, { text: told })
+    else if (event === 'gone') host.refused([told.id], new JobsError(404, 'job_not_found', 'no such job'))
   }
 
-  #address(wants: readonly Want[], isPoll: boolean): string {
+  function addressOf(wants: readonly Want[], isPoll: boolean): string {
     const query = new URLSearchParams()
-    const revs: (number | string)[] = []
-    for (const { id, texts } of wants) {
-      const known = this.#host.known(id)
+    const revs = wants.map(({ id, texts }) => {
+      const known = host.known(id)
       query.append('id', id)
-      revs.push(known.job?.rev ?? '')
       for (const name of texts) {
         const text = known.texts.get(name)
         const place = text ? `/${text.attempt}/${text.text.length}${text.done ? '/done' : ''}` : ''
         query.append('text', `${encodeURIComponent(id)}/${encodeURIComponent(name)}${place}`)
       }
-    }
+      return known.job?.rev ?? ''
+    })
     query.append('after', revs.join())
     if (isPoll) query.append('wait', String(POLL_S))
-    const { path, locale } = this.#options
     if (locale) query.append('locale', locale)
     return `${path}/events?${query.toString()}`
   }

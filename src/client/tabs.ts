@@ -34,173 +34,161 @@ export interface TabsHost {
   refused(ids: readonly string[]): void
 }
 
-export class Tabs {
-  readonly #environment: Environment
-  readonly #name: string
-  readonly #host: TabsHost
-  readonly #tab: string
-  readonly #jobs = new Map<string, Channel>()
-  /** What each of the other tabs wants of this one. */
-  readonly #others = new Map<string, readonly Want[]>()
-  #role: 'leading' | 'following' | undefined
-  #channel: Channel | undefined
-  #wants: readonly Want[] = []
-  #leader: string | undefined
-  #release = (): void => {}
-  #queued: AbortController | undefined
-  #callOff = (): void => {}
-
-  constructor(environment: Environment, name: string, host: TabsHost) {
-    this.#environment = environment
-    this.#name = name
-    this.#host = host
-    this.#tab = String(environment.random())
-  }
-
+export interface Tabs {
   /** Undefined until that is known. A tab that cannot share leads nobody. */
-  get role(): 'leading' | 'following' | undefined {
-    return this.#role
-  }
-
+  role(): 'leading' | 'following' | undefined
   /** What the others want of this tab. */
-  get others(): readonly Want[] {
-    return [...this.#others.values()].flat()
-  }
-
-  join(): void {
-    const { locks, openChannel } = this.#environment
-    if (!locks || !openChannel) {
-      this.#role = 'leading'
-    } else if (!this.#channel) {
-      this.#channel = openChannel(this.#name, (message) => this.#heard(message as Message))
-      void this.#hold({ ifAvailable: true })
-    }
-  }
-
+  others(): readonly Want[]
+  join(): void
   /** Another tab may lead. */
-  leave(): void {
-    this.want([])
-    this.#become(undefined)
-    this.#queued?.abort()
-    this.#release()
-    this.#channel?.close()
-    this.#channel = undefined
-  }
-
+  leave(): void
   /** What this tab wants of the one that leads, and may have. */
-  want(wants: readonly Want[]): void {
-    if (this.#role !== 'following' || JSON.stringify(wants) === JSON.stringify(this.#wants)) return
-    this.#wants = wants
-    for (const [id, channel] of this.#jobs) {
-      if (wants.some((want) => want.id === id)) continue
-      channel.close()
-      this.#jobs.delete(id)
-    }
-    for (const { id } of wants) this.#channelOf(id)
-    this.#ask()
-  }
-
+  want(wants: readonly Want[]): void
   /** To the others, as far as they want it. */
-  tell(id: string, news: Iterable<News>): void {
-    if (this.others.some((want) => want.id === id)) for (const each of news) this.#channelOf(id).postMessage(each)
-  }
-
+  tell(id: string, news: Iterable<News>): void
   /** The others have to read these themselves. */
-  refuse(ids: readonly string[]): void {
-    if (this.#role !== 'leading') return
-    this.#post({ type: 'refused', ids })
-    for (const [tab, wants] of this.#others) {
-      this.#others.set(
-        tab,
-        wants.filter(({ id }) => !ids.includes(id)),
-      )
-    }
-  }
-
+  refuse(ids: readonly string[]): void
   /** Somebody looks at this tab, or does no longer. */
-  looked(): void {
-    if (this.#role === 'leading') this.#sayLead()
-    else if (this.#role) this.#ask()
+  looked(): void
+}
+
+export function createTabs({ locks, openChannel, isVisible, after, random }: Environment, name: string, host: TabsHost): Tabs {
+  const tab = String(random())
+  const jobs = new Map<string, Channel>()
+  /** What each of the other tabs wants of this one. */
+  const others = new Map<string, readonly Want[]>()
+  let role: 'leading' | 'following' | undefined
+  let channel: Channel | undefined
+  let wants: readonly Want[] = []
+  let leader: string | undefined
+  let release = (): void => {}
+  let callOff = (): void => {}
+  let queued: AbortController | undefined
+
+  const tabs: Tabs = {
+    role: () => role,
+    others: () => [...others.values()].flat(),
+    join() {
+      if (!locks || !openChannel) {
+        role = 'leading'
+      } else if (!channel) {
+        channel = openChannel(name, (message) => heard(message as Message))
+        void hold({ ifAvailable: true })
+      }
+    },
+    leave() {
+      tabs.want([])
+      become(undefined)
+      queued?.abort()
+      channel?.close()
+      channel = undefined
+    },
+    want(now) {
+      if (role !== 'following' || JSON.stringify(now) === JSON.stringify(wants)) return
+      wants = now
+      for (const [id, each] of jobs) {
+        if (now.some((want) => want.id === id)) continue
+        each.close()
+        jobs.delete(id)
+      }
+      for (const { id } of now) channelOf(id)
+      ask()
+    },
+    tell(id, news) {
+      if (tabs.others().some((want) => want.id === id)) for (const each of news) channelOf(id).postMessage(each)
+    },
+    refuse(ids) {
+      if (role !== 'leading') return
+      post({ type: 'refused', ids })
+      for (const [other, theirs] of others) {
+        others.set(
+          other,
+          theirs.filter(({ id }) => !ids.includes(id)),
+        )
+      }
+    },
+    looked() {
+      if (role === 'leading') sayLead()
+      else if (role) ask()
+    },
   }
+  return tabs
 
   /** Asks for the lock, and leads while it is held. Afterwards, and where it is another's, waits for it in line. */
-  async #hold(options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }): Promise<void> {
-    const channel = this.#channel
-    const isCurrent = (): boolean => channel === this.#channel && !options.signal?.aborted
+  async function hold(options: { ifAvailable?: boolean; steal?: boolean; signal?: AbortSignal }): Promise<void> {
+    const here = channel
+    const isCurrent = (): boolean => here === channel && !options.signal?.aborted
     let isOthers = false
     try {
-      await this.#environment.locks!.request(this.#name, options, (lock) => {
+      await locks!.request(name, options, (lock) => {
         isOthers = lock === null
         if (isOthers || !isCurrent()) return
-        this.#become('leading')
-        this.#sayLead()
-        return new Promise<void>((resolve) => (this.#release = resolve))
+        become('leading')
+        sayLead()
+        return new Promise<void>((resolve) => (release = resolve))
       })
     } catch (error) {
       // Another tab has taken it, or we have left the line; otherwise there are no locks for this page.
       isOthers = (error as Error).name === 'AbortError'
-      if (!isOthers && isCurrent()) this.#become('leading')
+      if (!isOthers && isCurrent()) become('leading')
     }
     if (!isOthers || !isCurrent()) return
-    this.#become('following')
-    this.#queued = new AbortController()
-    void this.#hold({ signal: this.#queued.signal })
+    become('following')
+    queued = new AbortController()
+    void hold({ signal: queued.signal })
   }
 
-  #take(): void {
-    this.#queued?.abort()
-    void this.#hold({ steal: true })
+  function take(): void {
+    queued?.abort()
+    void hold({ steal: true })
   }
 
-  #become(role: 'leading' | 'following' | undefined): void {
-    this.#release()
-    this.#callOff()
-    for (const channel of this.#jobs.values()) channel.close()
-    this.#jobs.clear()
-    this.#others.clear()
-    this.#wants = []
-    this.#leader = undefined
-    this.#role = role
-    this.#host.changed()
+  function become(now: typeof role): void {
+    release()
+    callOff()
+    for (const each of jobs.values()) each.close()
+    jobs.clear()
+    others.clear()
+    wants = []
+    leader = undefined
+    role = now
+    host.changed()
   }
 
-  #sayLead(): void {
-    this.#post({ type: 'lead', tab: this.#tab, visible: this.#environment.isVisible() })
+  function sayLead(): void {
+    post({ type: 'lead', tab, visible: isVisible() })
   }
 
-  #ask(): void {
-    this.#post({ type: 'want', tab: this.#tab, wants: this.#wants })
-    this.#callOff()
-    if (this.#environment.isVisible()) this.#callOff = this.#environment.after(ANSWER_MS, () => this.#take())
+  function ask(): void {
+    post({ type: 'want', tab, wants })
+    callOff()
+    if (isVisible()) callOff = after(ANSWER_MS, take)
   }
 
-  #heard(message: Message): void {
-    if (message.type === 'want' && this.#role === 'leading') {
-      this.#others.set(message.tab, message.wants)
-      this.#sayLead()
-      this.#host.wanted(message.wants)
-    } else if (message.type === 'lead' && this.#role === 'following') {
-      this.#callOff()
-      if (!message.visible && this.#environment.isVisible()) return this.#take()
-      if (message.tab === this.#leader) return
-      this.#leader = message.tab
-      this.#host.changed()
-      this.#ask()
-    } else if (message.type === 'refused' && this.#role === 'following') {
-      this.#host.refused(message.ids)
+  function heard(message: Message): void {
+    if (message.type === 'want' && role === 'leading') {
+      others.set(message.tab, message.wants)
+      sayLead()
+      host.wanted(message.wants)
+    } else if (message.type === 'lead' && role === 'following') {
+      callOff()
+      if (!message.visible && isVisible()) return take()
+      if (message.tab === leader) return
+      leader = message.tab
+      host.changed()
+      ask()
+    } else if (message.type === 'refused' && role === 'following') {
+      host.refused(message.ids)
     }
   }
 
-  #channelOf(id: string): Channel {
-    let channel = this.#jobs.get(id)
-    if (!channel) {
-      channel = this.#environment.openChannel!(`${this.#name} ${id}`, (news) => this.#host.told(id, news as News))
-      this.#jobs.set(id, channel)
-    }
-    return channel
+  function channelOf(id: string): Channel {
+    let each = jobs.get(id)
+    if (!each) jobs.set(id, (each = openChannel!(`${name} ${id}`, (news) => host.told(id, news as News))))
+    return each
   }
 
-  #post(message: Message): void {
-    this.#channel?.postMessage(message)
+  function post(message: Message): void {
+    channel?.postMessage(message)
   }
 }

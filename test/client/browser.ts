@@ -74,6 +74,7 @@ export class Tab {
   isFrozen = false
   #heard: ((event: string) => void) | undefined
   readonly #channels = new Set<{ close(): void }>()
+  #set = (): void => {}
   readonly #death = new AbortController()
 
   constructor(locks: Locks | undefined) {
@@ -108,6 +109,7 @@ export class Tab {
       after: (ms, run) => {
         const timer = { ms, run }
         this.timers.add(timer)
+        this.#set()
         return () => void this.timers.delete(timer)
       },
     }
@@ -133,6 +135,15 @@ export class Tab {
   hide(): void {
     this.isVisible = false
     this.fire('visibilitychange')
+  }
+
+  /** Resolves once the page waits for so long before it does something, with the length in milliseconds. */
+  async waits(is: (ms: number) => boolean): Promise<number> {
+    for (;;) {
+      const timer = [...this.timers].find(({ ms }) => is(ms))
+      if (timer) return timer.ms
+      await new Promise<void>((resolve) => (this.#set = resolve))
+    }
   }
 
   /** Runs the timers that wait for so long, in milliseconds, or no longer. */

@@ -28,7 +28,10 @@ export async function served(options: Parameters<typeof place>[0] = {}) {
 
 /** A client of the server, on a page of its own unless the test has one. */
 export function client(origin: string, options: JobsClientOptions, tab = new Tab(undefined)): JobsClient {
-  const made = createClient({ path: `${origin}/jobs`, ...options }, () => tab.environment)
+  const made = createClient({ path: `${origin}/jobs`, ...options }, () => ({
+    ...tab.environment,
+    ...(options.fetch && { fetch: options.fetch }),
+  }))
   onTestFinished(() => made.close())
   return made
 }

@@ -23,8 +23,8 @@ export class Nginx {
     this.#program = new Program('nginx')
   }
 
-  /** In front of this port of 127.0.0.1. */
-  static async create(target: number): Promise<Nginx> {
+  /** In front of this port of 127.0.0.1, perhaps with more directives for all that it passes on. */
+  static async create(target: number, directives = ''): Promise<Nginx> {
     const nginx = new Nginx(await freePort())
     const { folder } = nginx.#program
     const places = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${folder}/${name};`)
@@ -43,7 +43,7 @@ http {
   gzip_proxied any;
   server {
     listen 127.0.0.1:${nginx.port};
-    location / { proxy_pass http://127.0.0.1:${target}; }
+    location / { proxy_pass http://127.0.0.1:${target}; ${directives} }
   }
 }
 `,
