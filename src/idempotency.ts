@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto'
 import { parseDuration, type Duration } from './duration.js'
 import { JobtableError } from './errors.js'
 import { canonicalJson, encodeJson, readJson, type JsonValue } from './json.js'
+import { checkOptionNames, type OptionNames } from './options.js'
 import type { JobRow } from './store.js'
 import { isFinal, type FinalStatus } from './transition.js'
 
@@ -59,17 +60,22 @@ export interface Rule {
   compared: readonly string[] | null
 }
 
+const RULE: OptionNames<Required<IdempotencyRule<never>>> = { key: true, onDuplicate: true, keepFor: true, compare: true }
+
 /** Longer keys are stored as their SHA-256, so that the index stays small. In characters. */
 const LONGEST_KEY = 512
 
 export function prepareRule(type: string, option: IdempotencyRule<never> | NoIdempotency): Rule | null {
+  const where = `${type}: idempotency`
   if ('none' in option) {
+    checkOptionNames(where, option, { none: true })
     if (typeof option.none === 'string' && option.none.trim() !== '') return null
     throw new JobtableError(
       'config_invalid',
       `${type}: idempotency.none needs a reason, such as { none: 'every click is meant' }`,
     )
   }
+  checkOptionNames(where, option, RULE)
   const { key, onDuplicate, keepFor, compare = 'payload' } = option as unknown as IdempotencyRule<Record<string, unknown>>
   if (!['return_existing_file', 'return_previous_result', 'ignore_duplicate'].includes(onDuplicate)) {
     throw new JobtableError(

@@ -1,4 +1,5 @@
-export { jobtable, Queue, type QueueOptions, type QueueStats } from './queue.js'
+export { jobtable, Queue, type QueueStats } from './queue.js'
+export type { QueueOptions } from './queue-options.js'
 export type { EnqueueResult, JobType } from './define.js'
 export { Job } from './job.js'
 export { JobFile, localFiles, type FileContent, type FileDescription, type FileStore } from './files.js'

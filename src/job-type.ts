@@ -12,6 +12,7 @@ import type { Isolation } from './isolate/host.js'
 import { prepareRule, type IdempotencyRule, type NoIdempotency, type Rule } from './idempotency.js'
 import type { JsonCheck } from './json.js'
 import type { LocalText, Messages } from './messages.js'
+import { checkOptionNames, type OptionNames } from './options.js'
 import { DEFAULT_MAX_ATTEMPTS, type RetryPolicy } from './transition.js'
 import { checkStream } from './streams/stream.js'
 import type { JobContext } from './worker/context.js'
@@ -133,6 +134,30 @@ export interface PreparedType {
   toHandler(run: Handler<unknown, unknown> | URL): Handler<unknown, unknown>
 }
 
+const NAMES: OptionNames<Required<AnyTypeOptions>> = {
+  payload: true,
+  idempotency: true,
+  retry: true,
+  timeout: true,
+  priority: true,
+  queue: true,
+  stages: true,
+  stageLabels: true,
+  publicStreams: true,
+  classify: true,
+  messages: true,
+  result: true,
+  isolate: true,
+  run: true,
+}
+const RETRY: OptionNames<Required<RetryOptions>> = {
+  maxAttempts: true,
+  backoff: true,
+  maxDelay: true,
+  jitter: true,
+  maxRetryAfter: true,
+}
+
 export const DEFAULT_QUEUE = 'default'
 const DEFAULT_TIMEOUT: Duration = '15m'
 
@@ -147,6 +172,7 @@ export function prepareType(name: string, options: AnyTypeOptions): PreparedType
   if (!options.idempotency) {
     throw new JobtableError('config_invalid', `${name}: say idempotency: { key, onDuplicate }, or { none: 'the reason' }`)
   }
+  checkOptionNames(`the type ${name}`, options, NAMES)
   const { timeout = DEFAULT_TIMEOUT, stages = [], stageLabels = {}, publicStreams = [], result, isolate, run } = options
   const toHandler = (given: Handler<unknown, unknown> | URL): Handler<unknown, unknown> => {
     if (isolate !== undefined) return prepareIsolation(name, isolate, given)
@@ -183,6 +209,7 @@ function checkTimeout(name: string, timeout: Duration): number {
 }
 
 function preparePolicy(name: string, retry: RetryOptions): RetryPolicy {
+  checkOptionNames(`${name}: retry`, retry, RETRY)
   const { maxAttempts = DEFAULT_MAX_ATTEMPTS, backoff = nextRunAfter, maxDelay, jitter = true, maxRetryAfter = '1h' } = retry
   return {
     maxAttempts: checkMaxAttempts(maxAttempts, name),
@@ -193,7 +220,9 @@ function preparePolicy(name: string, retry: RetryOptions): RetryPolicy {
   }
 }
 
-function checkCurve(name: string, { base, factor = 2 }: { base: Duration; factor?: number }): [baseMs: number, factor: number] {
+function checkCurve(name: string, curve: { base: Duration; factor?: number }): [baseMs: number, factor: number] {
+  checkOptionNames(`${name}: retry.backoff`, curve, { base: true, factor: true })
+  const { base, factor = 2 } = curve
   const baseMs = parseDuration(base)
   const invalid = !isPositive(baseMs)
     ? `base must be a length of time above 0, not ${base}`

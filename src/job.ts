@@ -4,6 +4,7 @@
 import { JobtableError } from './errors.js'
 import { fileOf, JobFile, type FileStore } from './files.js'
 import { readJson } from './json.js'
+import { checkOptionNames } from './options.js'
 import type { Duration } from './duration.js'
 import type { JobEvent, JobRow } from './store.js'
 import { isFinal, type HistoryEntry, type Status } from './transition.js'
@@ -116,6 +117,7 @@ export class Job<Result = unknown> {
    * `job_canceled`, or after `timeout` with `wait_timeout`, which leaves the job as it is.
    */
   async result(options: { timeout?: Duration } = {}): Promise<Result> {
+    checkOptionNames('job.result', options, { timeout: true })
     const row = await this.#queue.wait(this.id, ({ status }) => isFinal(status), options.timeout)
     if (row.status === 'succeeded') return resultOf(row, this.#queue.files) as Result
     if (row.status === 'canceled')

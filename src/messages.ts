@@ -120,6 +120,7 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
     'This was interrupted and goes on by itself. You need do nothing.',
     '任务被短暂中断，将自动继续，您无需任何操作。',
   ),
+  step_repeated: OUR_SIDE,
   steps_changed: OUR_SIDE,
   superseded: text(
     'A newer request has taken the place of this one. You need do nothing.',
@@ -131,6 +132,8 @@ const MESSAGES: Readonly<Record<FailureCode | JobCode, Text>> = {
   ),
   tls_invalid: OUR_SIDE,
   too_large: text('This is too large. Please make it smaller or split it and try again.', '内容过大，请缩小或拆分后重试。'),
+  transaction_over: OUR_SIDE,
+  transaction_uncommitted: OUR_SIDE,
   transient: text('There was a problem that should pass. Please try again later.', '遇到临时问题，请稍后再试。'),
   unauthorized: OUR_SIDE,
   unknown: GENERAL,

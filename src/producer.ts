@@ -18,6 +18,7 @@ import {
 } from './idempotency.js'
 import { encodeJson, readJson, type JsonValue } from './json.js'
 import { checkMaxAttempts, checkPriority, checkQueue, checkTypeName, DEFAULT_QUEUE, type PreparedType } from './job-type.js'
+import { checkOptionNames, type OptionNames } from './options.js'
 import type { InsertOutcome, JobRow, NewJob } from './store.js'
 import type { ProductTransaction } from './transactions/index.js'
 import type { Transaction } from './transactions/transaction.js'
@@ -49,6 +50,18 @@ export interface EnqueueOptions {
 export interface NamedEnqueueOptions extends EnqueueOptions {
   /** Only for a type that this process has not defined: what its contract says elsewhere. */
   idempotency?: { key: readonly KeyPart[]; onDuplicate: OnDuplicate; keepFor?: Duration; compare?: 'payload' | 'key' }
+}
+
+const NAMES: OptionNames<Required<NamedEnqueueOptions>> = {
+  id: true,
+  delay: true,
+  runAfter: true,
+  priority: true,
+  queue: true,
+  maxAttempts: true,
+  traceContext: true,
+  tx: true,
+  idempotency: true,
 }
 
 /** What became of an enqueue: the new row, or the one that answers for it. */
@@ -170,6 +183,7 @@ function prepare(
   payload: unknown,
   options: NamedEnqueueOptions,
 ): Request | Promise<Request> {
+  checkOptionNames('enqueue', options, NAMES)
   const text = encodeJson(payload, `the payload of ${name}`, 'payload_invalid')
   const stored = JSON.parse(text) as JsonValue
   if (!type) return request(name, undefined, undefinedRule(name, options), text, stored, stored, options)

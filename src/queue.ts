@@ -18,9 +18,10 @@ import type { CountRow, Finding, JobEvent, JobFilter, JobRow, Retention, Store, 
 import type { StreamInfo, StreamPlace, StreamText } from './streams/record.js'
 import { checkPlace } from './streams/stream.js'
 import { adapt, type ProductTransaction } from './transactions/index.js'
-import { isPool, type PgPool } from './stores/postgres/index.js'
+import type { PgPool } from './stores/postgres/index.js'
+import { checkFilter, checkQueueOptions, type QueueOptions } from './queue-options.js'
 import { runWithin, type RunOnceOptions, type RunOnceResult, type RunTotals } from './run-once.js'
-import { prepareRetention, type RetentionOptions } from './retention.js'
+import { prepareRetention } from './retention.js'
 import { isFinal } from './transition.js'
 import { jobNotFound, Waiters, type Follower } from './waiters.js'
 import { explain } from './why.js'
@@ -31,28 +32,6 @@ import { Worker } from './worker/worker.js'
 
 /** How long a closing queue waits for the enqueues in flight. Milliseconds. */
 const LAST_ENQUEUES_MS = 2_000
-
-export interface QueueOptions {
-  /**
-   * SQLite. `full` (the default): an enqueued job survives a power cut. `relaxed`: it survives a crash of the process, and a power
-   * cut may take the last moments. On PostgreSQL the server's `synchronous_commit` says it.
-   */
-  durability?: 'full' | 'relaxed'
-  /** The SQLite driver. Default: `node:sqlite` where Node has it, else `better-sqlite3`. */
-  driver?: 'node:sqlite' | 'better-sqlite3'
-  /** PostgreSQL: the schema that holds the tables. Default `public`; the URL may say it too, by `?schema=`. */
-  schema?: string
-  /** Where handlers' files go: a folder, or a store of your own. Default: a folder beside the database file, named after it. */
-  files?: string | FileStore
-  /** Anything with pino's methods. Default: warnings and errors to stderr. */
-  logger?: Logger
-  /** The language of the messages for end users. Default `en`. */
-  locale?: 'en' | 'zh'
-  /** How long finished jobs are kept. Default: succeeded 7 days, failed and canceled 30 days. */
-  retention?: RetentionOptions
-  /** A store of your own, in place of the one that the URL names. */
-  store?: Store
-}
 
 export interface QueueStats {
   counts: CountRow[]
@@ -91,7 +70,7 @@ export class Queue {
 
   /** @internal Use `jobtable(...)`. */
   constructor(database: string | PgPool, options: QueueOptions) {
-    checkChoices(database, options)
+    checkQueueOptions(database, options)
     this.#store = options.store ?? openStore(database, options)
     this.name = this.#store.name
     this.logger = guarded(options.logger ?? consoleLogger)
@@ -154,12 +133,14 @@ export class Queue {
 
   /** Newest first. `before` is the id of the last job of the page before. Default limit 50. */
   async list(filter: JobFilter = {}, page: { limit?: number; before?: string } = {}): Promise<Job[]> {
+    checkFilter(filter, page)
     const { limit = 50, ...rest } = page
     const rows = await (await this.open()).list(filter, { limit, ...rest })
     return rows.map((row) => this.#job(row))
   }
 
   async count(filter: JobFilter = {}): Promise<number> {
+    checkFilter(filter)
     return (await this.open()).count(filter)
   }
 
@@ -373,21 +354,5 @@ export class Queue {
       },
       events: async (id): Promise<JobEvent[]> => (await this.open()).events(id),
     }
-  }
-}
-
-/** What TypeScript refuses and JavaScript does not. */
-function checkChoices(database: unknown, { locale, durability, driver }: QueueOptions): void {
-  const choices: [string, unknown, readonly string[]][] = [
-    ['locale', locale, ['en', 'zh']],
-    ['durability', durability, ['full', 'relaxed']],
-    ['driver', driver, ['node:sqlite', 'better-sqlite3']],
-  ]
-  for (const [name, value, allowed] of choices) {
-    if (value === undefined || allowed.includes(value as string)) continue
-    throw new JobtableError('config_invalid', `${name} must be ${allowed.join(' or ')}, not ${JSON.stringify(value)}`)
-  }
-  if (typeof database !== 'string' && !isPool(database)) {
-    throw new JobtableError('config_invalid', 'the database must be a URL, such as sqlite:app.db, or a pool of the package pg')
   }
 }

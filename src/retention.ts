@@ -1,5 +1,6 @@
 /** How long finished jobs are kept. */
 import { parseDuration, type Duration } from './duration.js'
+import { checkOptionNames } from './options.js'
 import type { Retention } from './store.js'
 
 export interface RetentionOptions {
@@ -8,6 +9,8 @@ export interface RetentionOptions {
   canceled?: Duration
 }
 
-export function prepareRetention({ succeeded = '7d', failed = '30d', canceled = '30d' }: RetentionOptions = {}): Retention {
+export function prepareRetention(options: RetentionOptions = {}): Retention {
+  checkOptionNames('retention', options, { succeeded: true, failed: true, canceled: true })
+  const { succeeded = '7d', failed = '30d', canceled = '30d' } = options
   return { succeededMs: parseDuration(succeeded), failedMs: parseDuration(failed), canceledMs: parseDuration(canceled) }
 }

@@ -39,10 +39,11 @@ function jobtableError(code: string | undefined): Verdict {
   switch (code) {
     case 'payload_invalid':
     case 'result_invalid':
-      return permanent(code, 'developer')
     case 'file_missing':
-      return permanent(code, 'developer')
+    case 'step_repeated':
     case 'steps_changed':
+    case 'transaction_over':
+    case 'transaction_uncommitted':
       return permanent(code, 'developer')
     case 'stream_full':
       return permanent('too_large', 'developer')

@@ -88,6 +88,8 @@ const DOUBTFUL: ReadonlySet<string> = new Set([
   'step_repeated',
   'steps_changed',
   'superseded',
+  'transaction_over',
+  'transaction_uncommitted',
   'unknown',
   'validation_failed',
 ])

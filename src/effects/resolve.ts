@@ -5,6 +5,7 @@
  * as no attempt has written over the word.
  */
 import { JobtableError } from '../errors.js'
+import { checkOptionNames } from '../options.js'
 import type { JobRow, Store } from '../store.js'
 import { superseded } from '../job-errors.js'
 import { jobNotFound } from '../waiters.js'
@@ -51,6 +52,7 @@ export function inDoubt({ kind, state }: StepRow): boolean {
 /** What TypeScript refuses and JavaScript does not. */
 function checkResolution(resolution: Resolution): void {
   const given: Record<string, unknown> = { ...resolution }
+  checkOptionNames('queue.resolve', given, { effect: true, by: true, as: true, result: true, reconcile: true })
   const problem =
     'as' in given === 'reconcile' in given
       ? 'say either as or reconcile'

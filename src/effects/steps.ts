@@ -25,6 +25,7 @@
  */
 import { JobtableError, type Classification } from '../errors.js'
 import { encodeJson } from '../json.js'
+import { checkOptionNames } from '../options.js'
 import type { JobContext } from '../worker/context.js'
 import { bodyOf, keyToBegin, nextKey, providerKey, refusalOf, sameRequest, type EffectOptions } from './effect.js'
 import { InFlight } from './in-flight.js'
@@ -229,7 +230,7 @@ function described(value: unknown): string {
   return value === undefined ? 'none' : value === null ? 'null' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
 
-function checkOptions(name: string, options: { onUnknown: string; run: unknown; reconcile?: unknown }): void {
+function checkOptions(name: string, options: { request?: unknown; onUnknown: string; run: unknown; reconcile?: unknown }): void {
   const problem = !['same_key', 'reconcile', 'hold'].includes(options?.onUnknown)
     ? `pass { request, run, onUnknown }, with onUnknown: 'same_key', 'reconcile' or 'hold'`
     : !('request' in options)
@@ -240,6 +241,7 @@ function checkOptions(name: string, options: { onUnknown: string; run: unknown; 
           ? "onUnknown: 'reconcile' needs a reconcile function"
           : undefined
   if (problem !== undefined) throw new JobtableError('config_invalid', `the effect ${name}: ${problem}`)
+  checkOptionNames(`the effect ${name}`, options, { request: true, run: true, onUnknown: true, reconcile: true })
 }
 
 function checkKind({ name, kind }: StepRow, wanted: StepKind): void {

@@ -14,6 +14,7 @@
 import { createHash } from 'node:crypto'
 import { parseDuration, type Duration } from '../duration.js'
 import { JobtableError } from '../errors.js'
+import { checkOptionNames, type OptionNames } from '../options.js'
 import { LOCALES, type Locale } from '../messages.js'
 import { isPassing } from '../outage.js'
 import type { Queue } from '../queue.js'
@@ -43,6 +44,8 @@ export type HttpOptions = AccessOptions & {
   maxStream?: Duration
 }
 
+const NAMES: OptionNames<Required<HttpOptions>> = { secrets: true, authorize: true, path: true, locale: true, maxStream: true }
+
 export interface HttpHandler {
   (request: Request): Promise<Response>
   /** Ends the open streams and answers who waits; their pages come back, to another process. */
@@ -51,6 +54,7 @@ export interface HttpHandler {
 
 /** A handler of requests about the jobs of this queue. Closed to everybody but those whom `secrets` or `authorize` let in. */
 export function httpHandler(queue: Queue, options: HttpOptions): HttpHandler {
+  checkOptionNames('httpHandler', options ?? {}, NAMES)
   const access = prepareAccess(options ?? {})
   const path = checkPath(options.path ?? '/jobs')
   const fallback = checkLocale(options.locale ?? queue.locale)

@@ -14,6 +14,7 @@ import type { Logged, StepLog } from '../effects/log.js'
 import type { StepRow } from '../effects/record.js'
 import type { FileDescription } from '../files.js'
 import type { Handler } from '../job-type.js'
+import { checkOptionNames } from '../options.js'
 import type { JobContext, Stopped } from '../worker/context.js'
 import { packFailure, unpackFailure } from './failure.js'
 import { hostFile, startHost, type Host, type Isolation } from './host.js'
@@ -31,6 +32,7 @@ const KILL_AFTER_MS = 1_500
 const IDLE_MS = 5_000
 
 export function prepareIsolation(name: string, isolate: Isolation | IsolateOptions, run: unknown): Handler<unknown, unknown> {
+  if (typeof isolate === 'object') checkOptionNames(`${name}: isolate`, isolate, { in: true, memoryMb: true })
   const { in: isolation, memoryMb } = typeof isolate === 'string' ? { in: isolate } : isolate
   const wrong = (what: string): JobtableError => new JobtableError('config_invalid', `${name}: ${what}`)
   if (isolation !== 'thread' && isolation !== 'process')

@@ -1,5 +1,6 @@
 /** A stream as a handler writes it, and what is checked of one on either side of an isolated handler. */
 import { JobtableError } from '../errors.js'
+import { checkOptionNames } from '../options.js'
 import type { StreamPlace } from './record.js'
 
 /** A text that others read while it grows: see `job.stream`. */
@@ -28,7 +29,9 @@ const DEFAULT_MAX_LENGTH = 1_048_576
 const MOST_MAX_LENGTH = 16 * DEFAULT_MAX_LENGTH
 
 /** Answers with the limit of its length. */
-export function checkStream(name: string, { maxLength = DEFAULT_MAX_LENGTH }: StreamOptions = {}): number {
+export function checkStream(name: string, options: StreamOptions = {}): number {
+  checkOptionNames('job.stream', options, { maxLength: true })
+  const { maxLength = DEFAULT_MAX_LENGTH } = options
   if (typeof name !== 'string' || name === '' || name.length > 100 || !name.isWellFormed() || name.includes('\0')) {
     throw new JobtableError('config_invalid', `${JSON.stringify(name)} is no name of a stream: use 1 to 100 characters`)
   }

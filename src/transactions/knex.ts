@@ -33,6 +33,7 @@ export const knex: TransactionAdapter = {
       run: async ({ sql, params }) =>
         (await trx.raw(sql.replaceAll('?', '\\?')).options({ rowMode: 'array', values: [...params] })).rows,
       isOpen,
+      tells: true,
     }
   },
 }

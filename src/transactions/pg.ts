@@ -36,5 +36,6 @@ function transaction(client: Client): Transaction {
     database: 'postgres',
     run: async ({ sql, params }) => (await client.query({ text: sql, values: [...params], rowMode: 'array' })).rows,
     isOpen,
+    tells: client.getTransactionStatus !== undefined,
   }
 }

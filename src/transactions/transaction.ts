@@ -41,6 +41,8 @@ export interface Transaction {
   run(query: Query): readonly Values[] | Promise<readonly Values[]>
   /** False when it is over, as far as the library can tell: what is written then would be written outside of it. */
   isOpen(): boolean
+  /** True where `isOpen` knows it for certain. Elsewhere PostgreSQL is asked before a checkpoint is recorded or a job completed. */
+  readonly tells?: boolean
   /** True where it ends as soon as its function returns, which is no promise's: whatever waits for anything comes too late. */
   readonly endsWithTurn?: boolean
 }

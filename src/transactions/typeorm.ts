@@ -39,6 +39,7 @@ export const typeorm: TransactionAdapter = {
       database: 'postgres',
       run: async ({ sql, params }) => ((await runner.query(sql, [...params], true)).records ?? []).map(valuesOf),
       isOpen,
+      tells: true,
     }
   },
 }

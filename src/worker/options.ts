@@ -2,6 +2,7 @@
 import { parseDuration, type Duration } from '../duration.js'
 import { JobtableError } from '../errors.js'
 import { checkQueue } from '../job-type.js'
+import { checkOptionNames, type OptionNames } from '../options.js'
 
 export interface WorkerOptions {
   /** Jobs that run at the same time. Default 10. */
@@ -45,7 +46,17 @@ export interface PreparedOptions {
   stopTimeoutMs: number
 }
 
+const NAMES: OptionNames<Required<WorkerOptions>> = {
+  concurrency: true,
+  queues: true,
+  prefetch: true,
+  pollInterval: true,
+  lease: true,
+  stopTimeout: true,
+}
+
 export function prepareOptions(options: WorkerOptions): PreparedOptions {
+  checkOptionNames('a worker', options, NAMES)
   const leaseMs = parseDuration(options.lease ?? '30s')
   if (leaseMs < 1_000) throw new JobtableError('config_invalid', 'lease must be at least 1s')
   return {

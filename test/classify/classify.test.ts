@@ -125,6 +125,13 @@ describe("jobtable's own errors", () => {
     ['a lost lease ends the work', jobtable('lease_lost'), canceled('lease_lost', 'operator')],
     ['another job that failed is permanent', jobtable('job_failed'), permanent('permanent', 'developer')],
     ['a wait that was too long may be tried again', jobtable('wait_timeout'), transient('transient', 'operator')],
+    ['a step that is asked for twice is permanent', jobtable('step_repeated'), permanent('step_repeated', 'developer')],
+    [
+      'a transaction that was not committed is permanent',
+      jobtable('transaction_uncommitted'),
+      permanent('transaction_uncommitted', 'developer'),
+    ],
+    ['a transaction that has ended is permanent', jobtable('transaction_over'), permanent('transaction_over', 'developer')],
     ['a type that nobody defined is permanent', jobtable('type_defined_twice'), permanent('misconfigured', 'developer')],
     [
       'JobAborted without its signal counts by its reason',

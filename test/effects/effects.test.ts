@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { PermanentError, RetryAfter, TransientError, type EffectOptions } from '../../src/index.js'
+import { JobtableError, PermanentError, RetryAfter, TransientError, type EffectOptions } from '../../src/index.js'
 import { DATABASES } from '../faults/support/databases.js'
 import { answered, brokenOff, defineJob, Provider } from './support.js'
 
@@ -316,6 +316,8 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     ['a conflict', answered(409), 'started'],
     ['an answer that does not fit its schema', Object.assign(new Error('invalid'), { name: 'ZodError', issues: [] }), 'started'],
     ['a fault of its own code', new TypeError('x is not a function'), 'started'],
+    ['a transaction of its own that was not committed', new JobtableError('transaction_uncommitted', 'not committed'), 'started'],
+    ['a transaction of its own that is over', new JobtableError('transaction_over', 'over'), 'started'],
   ])('after %s the record says whether it may have happened', async (_, error, state) => {
     const states: string[] = []
     const { queue, enqueue, drain } = defineJob(await place(), async ({ id, effect }) => {

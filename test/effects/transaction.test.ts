@@ -109,6 +109,26 @@ describe.each(DATABASES)('job.transaction on $name', ({ name, place: makePlace }
     expect([ends, (await job.refresh()).status]).toEqual([[status], status])
   })
 
+  it.each([['with a name'], ['that completes the job']])(
+    'a function that ends the transaction itself is told so, and nothing is recorded of it: %s',
+    async (how) => {
+      const { here, table } = await place()
+      const { queue, enqueue, drain } = defineJob(here, async ({ transaction }) => {
+        const end = (tx: JobTransaction): object[] | Promise<object[]> =>
+          then(write(tx, table, 3), () => (onSqlite ? tx.run('COMMIT') : tx.query('COMMIT')))
+        await (how === 'with a name' ? transaction('rows', end as () => object[]) : transaction(end as () => object[]))
+      })
+      const job = await enqueue()
+      await drain()
+      expect(await job.refresh()).toMatchObject({
+        status: 'failed',
+        attempts: 1,
+        history: [{ code: 'misconfigured', message: expect.stringContaining('ended its transaction, such as COMMIT') as string }],
+      })
+      expect(await queue.steps(job.id)).toEqual([])
+    },
+  )
+
   it('jobs are enqueued and checkpoints noted in it', async () => {
     const { here, table, rows } = await place()
     const { queue, enqueue, drain } = defineJob(here, ({ transaction, checkpoint }) =>

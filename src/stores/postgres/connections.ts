@@ -21,6 +21,8 @@ export interface PgClient {
   release(destroy?: boolean): void
   on(event: string, listener: (argument: unknown) => void): unknown
   off(event: string, listener: (argument: unknown) => void): unknown
+  /** Only the newer versions tell. */
+  getTransactionStatus?(): string | null
   /** Lets the process end while the connection is open. */
   unref?(): void
 }

@@ -5,6 +5,7 @@
 import { describeError } from '../../classify/describe.js'
 import type { OwnTransaction } from '../../effects/record.js'
 import { JobtableError } from '../../errors.js'
+import { notOpen } from '../../transactions/not-open.js'
 import type { Query, QueryParameter, Values } from '../../transactions/transaction.js'
 import type { PgClient } from './connections.js'
 import { RolledBack, type Database } from './database.js'
@@ -31,6 +32,10 @@ class LentTransaction implements OwnTransaction {
     return this.#open
   }
 
+  get tells(): boolean {
+    return this.#client.getTransactionStatus !== undefined
+  }
+
   /** A statement of jobtable's own. */
   async run({ sql, params }: Query): Promise<readonly Values[]> {
     try {
@@ -55,6 +60,7 @@ class LentTransaction implements OwnTransaction {
       const answer = (await this.#client.query(query as never)) as { rows: unknown[] }
       // It was none, or it was taken back to a savepoint.
       this.#failure = undefined
+      if (this.#client.getTransactionStatus?.() === 'I') throw endedByHand()
       return answer
     } catch (error) {
       if (this.#failure !== undefined && sqlState(error) === ABORTED) throw swallowed(this.#failure)
@@ -71,6 +77,10 @@ class LentTransaction implements OwnTransaction {
     if (!this.#open)
       throw new JobtableError('transaction_over', 'this transaction is over: await everything before its function returns')
   }
+}
+
+function endedByHand(): JobtableError {
+  return notOpen('the connection of job.transaction is used after a statement that ended its transaction, such as COMMIT')
 }
 
 /** See `Store.transact`. */

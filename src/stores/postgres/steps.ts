@@ -14,6 +14,7 @@ import {
   type TransactionWrite,
 } from '../../effects/record.js'
 import type { Fence } from '../../store.js'
+import { notOpen } from '../../transactions/not-open.js'
 import type { Work } from '../../transactions/transaction.js'
 import { resolution } from '../resolution.js'
 import type { Text } from './dialect.js'
@@ -41,10 +42,16 @@ export function* stepsOf(text: Text, jobId: string): Work<StepRow[]> {
   }))
 }
 
+/** Of a transaction that is to be the same one at the next statement: each statement that is committed by itself has its own. */
+const LOOK = `SELECT pg_current_xact_id()::text AS transaction`
+const OTHER = (transaction: string): string =>
+  `CASE WHEN ${transaction}::text IS NOT NULL THEN pg_current_xact_id()::text <> ${transaction}::text ELSE false END`
+
 /** Parameters are texts: some libraries know no other way to say which type a null is of. */
 const RECORD = `
 WITH held AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')} FOR UPDATE OF jobs
+  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')}
+    AND NOT (${OTHER('$10')}) FOR UPDATE OF jobs
 ), written AS (
   INSERT INTO {steps} AS steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
   SELECT held.id, $3::text, $4::text, $5::text, $6::int, $7::text::json, $8::text, $9::text::json, {now},
@@ -55,12 +62,19 @@ WITH held AS MATERIALIZED (
   WHERE steps.kind = excluded.kind AND steps.state <> 'done'
   RETURNING steps.name
 )
-SELECT (SELECT count(*) FROM held)::int AS held, (SELECT count(*) FROM written)::int AS written`
+SELECT (SELECT count(*) FROM held)::int AS held, (SELECT count(*) FROM written)::int AS written, ${OTHER('$10')} AS other`
 
-export function* recordStep(text: Text, { id, token }: Fence, step: NewStep): Work<RecordOutcome> {
+/** Where a transaction is given, in that one only. */
+export function* recordStep(
+  text: Text,
+  { id, token }: Fence,
+  step: NewStep,
+  transaction: string | null = null,
+): Work<RecordOutcome> {
   const { name, kind, state, attempt, request, key, value } = step
-  const params = [id, token, name, kind, state, attempt, request, key, value]
+  const params = [id, token, name, kind, state, attempt, request, key, value, transaction]
   const [counts] = yield { sql: text(RECORD), params }
+  if (counts![2] === true) throw notOpen(TAKEN)
   if (counts![0] === 0) return 'lost'
   return counts![1] === 0 ? 'taken' : 'recorded'
 }
@@ -68,11 +82,14 @@ export function* recordStep(text: Text, { id, token }: Fence, step: NewStep): Wo
 /** By primary key. */
 const IS_HERE = `SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text`
 /** As the trigger of inserts does, but of a state. */
-const ANNOUNCE = `SELECT pg_notify({channel}, 'state')::text AS told`
+const ANNOUNCE = `SELECT pg_notify({channel}, 'state')::text AS told, ${OTHER('$1')} AS other`
 
-/** In a transaction that others commit; they are told by the commit. */
-export function* recordIn(text: Text, write: TransactionWrite): Work<RecordOutcome> {
-  const outcome = yield* recordAny(text, write)
+const TAKEN = 'tx is not what it is taken for'
+
+/** In a transaction that others commit; they are told by the commit. `tells` where it is known to be open. */
+export function* recordIn(text: Text, write: TransactionWrite, tells: boolean): Work<RecordOutcome> {
+  const transaction = tells ? null : ((yield { sql: LOOK, params: [] })[0]![0] as string)
+  const outcome = yield* recordAny(text, write, transaction)
   const { id } = 'step' in write ? write.fence : write.settlement
   if (outcome === 'lost' && (yield { sql: text(IS_HERE), params: [id] }).length === 0) {
     throw new JobtableError(
@@ -83,15 +100,16 @@ export function* recordIn(text: Text, write: TransactionWrite): Work<RecordOutco
   return outcome
 }
 
-function* recordAny(text: Text, write: TransactionWrite): Work<RecordOutcome> {
-  if ('step' in write) return yield* recordStep(text, write.fence, write.step)
+function* recordAny(text: Text, write: TransactionWrite, transaction: string | null): Work<RecordOutcome> {
+  if ('step' in write) return yield* recordStep(text, write.fence, write.step, transaction)
   const { settlement, streams = [] } = write
+  // Nobody is told before the commit, and never of a settlement that does not hold.
+  const [told] = yield { sql: text(ANNOUNCE), params: [transaction] }
+  if (told![1] === true) throw notOpen(TAKEN)
   const [held] = streams.length === 0 ? [true] : yield* reportAll(text, [{ id: settlement.id, token: settlement.token, streams }])
   if (!held) return 'lost'
   const [outcome] = yield* settleAll(text, [settlement])
-  if (outcome !== 'settled') return 'lost'
-  yield { sql: text(ANNOUNCE), params: [] }
-  return 'recorded'
+  return outcome === 'settled' ? 'recorded' : 'lost'
 }
 
 /** Fails, so that the transaction can only be rolled back, whatever its owner makes of the error. */

@@ -137,7 +137,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
 }
 
 function recordOrSpoil(database: Database, transaction: Transaction, write: TransactionWrite): Promise<RecordOutcome> {
-  const recorded = join(database, transaction, () => recordIn(database.dialect.text, write))
+  const recorded = join(database, transaction, () => recordIn(database.dialect.text, write, transaction.tells === true))
   return recorded.then(async (outcome) => {
     // It fails, which is what it is for.
     if (outcome !== 'recorded') await join(database, transaction, () => spoil(outcome)).catch(() => {})

@@ -24,6 +24,8 @@ export interface Driver {
   query(sql: string, params: readonly SqlValue[]): object[]
   /** Makes a pure function of one argument known to SQL. */
   define(name: string, fn: (value: SqlValue) => SqlValue): void
+  /** Whether a transaction is open; undefined where the library does not tell. */
+  inTransaction(): boolean | undefined
   close(): void
 }
 
@@ -53,6 +55,8 @@ interface BuiltinModule {
 }
 
 interface BuiltinDatabase {
+  /** Only the newer versions tell. */
+  readonly isTransaction?: boolean
   exec(sql: string): void
   prepare(sql: string): BuiltinStatement
   function(name: string, options: { deterministic: boolean }, fn: (value: SqlValue) => SqlValue): void
@@ -104,6 +108,7 @@ function openBuiltin(path: string, module: BuiltinModule): Driver {
     },
     query: (sql, params) => database.prepare(sql).all(...params) as object[],
     define: (name, fn) => database.function(name, { deterministic: true }, fn),
+    inTransaction: () => database.isTransaction,
     close: () => database.close(),
   }
 }
@@ -113,6 +118,7 @@ function openBuiltin(path: string, module: BuiltinModule): Driver {
 type BetterModule = new (path: string) => BetterDatabase
 
 interface BetterDatabase {
+  readonly inTransaction: boolean
   exec(sql: string): void
   prepare(sql: string): BetterStatement
   function(name: string, options: { deterministic: boolean }, fn: (value: SqlValue) => SqlValue): void
@@ -162,6 +168,7 @@ function openBetter(path: string, Better: BetterModule): Driver {
       return []
     },
     define: (name, fn) => database.function(name, { deterministic: true }, fn),
+    inTransaction: () => database.inTransaction,
     close: () => database.close(),
   }
 }

@@ -1,5 +1,6 @@
 /** Turns what a driver throws into an error that says what to do. */
 import { JobtableError } from '../../errors.js'
+import { writtenHere } from './writer.js'
 
 /** SQLite's primary result codes that mean something to the caller. */
 const CODES: Readonly<Record<number, string>> = {
@@ -43,11 +44,7 @@ export function explain(error: unknown, path: string): unknown {
   switch (sqliteCode(error)) {
     case 'BUSY':
     case 'LOCKED':
-      return new JobtableError(
-        'store_busy',
-        `${path} stayed locked by another connection: look for a transaction left open (a database browser, a backup, a script in BEGIN) and end it`,
-        details,
-      )
+      return new JobtableError('store_busy', `${path} stayed locked by another connection${whatToDo(path)}`, details)
     case 'FULL':
       return new JobtableError(
         'store_full',
@@ -96,6 +93,15 @@ export function explain(error: unknown, path: string): unknown {
     default:
       return error
   }
+}
+
+function whatToDo(path: string): string {
+  const handler =
+    'a handler that calls job.step, job.stage, job.progress or the like while a transaction of its own is open waits for itself: call them before it or after it, or use job.transaction, job.checkpoint or job.complete'
+  const others = 'look for a transaction left open (a database browser, a backup, a script in BEGIN) and end it'
+  const here = writtenHere(path)
+  if (here) return ` of this very process: ${handler}`
+  return here === undefined ? `: ${others}; and ${handler}` : `: ${others}`
 }
 
 function explainSchema(error: Error, path: string, details: { data: { path: string }; cause: Error }): Error {

@@ -1,6 +1,7 @@
 /** The store's own connection, lent for the statements of a product. */
 import type { OwnTransaction } from '../../effects/record.js'
 import { JobtableError } from '../../errors.js'
+import { notOpen } from '../../transactions/not-open.js'
 import type { Query, Values } from '../../transactions/transaction.js'
 import type { Connection } from './database.js'
 import type { SqlValue } from './driver.js'
@@ -27,7 +28,9 @@ export class LentTransaction implements OwnTransaction {
 
   query(sql: string, params: readonly SqlValue[]): object[] {
     this.#check()
-    return this.#connection.driver.query(sql, params)
+    const rows = this.#connection.driver.query(sql, params)
+    if (this.#connection.driver.inTransaction() === false) throw endedByHand()
+    return rows
   }
 
   end(): void {
@@ -38,6 +41,10 @@ export class LentTransaction implements OwnTransaction {
     if (!this.#open)
       throw new JobtableError('transaction_over', 'this transaction is over: do everything before its function returns')
   }
+}
+
+function endedByHand(): JobtableError {
+  return notOpen('the connection of job.transaction is used after a statement that ended its transaction, such as COMMIT')
 }
 
 export function asynchronous(promise: Promise<unknown>): JobtableError {

@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openDriver } from '../../../src/stores/sqlite/driver.js'
 import { sqliteStore } from '../../../src/stores/sqlite/index.js'
+import { writtenHere } from '../../../src/stores/sqlite/writer.js'
 import { newJob } from '../../../src/testing/new-job.js'
 import { PRESENT, openStore, temporaryFolder } from './support.js'
 
@@ -25,6 +28,51 @@ describe.each(PRESENT)('%s', (driver) => {
     await store.insert([newJob()])
     expect(await store.count({})).toBe(1)
     blocker.close()
+    await store.close()
+  })
+
+  it('of a file that this very process keeps locked, by a transaction of a handler, is said what to do', async () => {
+    const store = sqliteStore({ path: folder.file, driver, busyTimeoutMs: 60 })
+    await store.migrate()
+    const product = openDriver(folder.file, { driver })
+    product.exec('BEGIN IMMEDIATE')
+    const refused = store.report([{ id: 'a', token: 't', stage: 'in the middle' }])
+    await expect(refused).rejects.toMatchObject({
+      code: 'store_busy',
+      message: expect.stringMatching(/call them before it or after it, or use job\.transaction/) as string,
+    })
+    product.exec('COMMIT')
+    product.close()
+    await store.close()
+  })
+
+  it.runIf(process.platform === 'linux')('whose transaction keeps it locked is told on Linux', async () => {
+    const store = sqliteStore({ path: folder.file, driver, busyTimeoutMs: 60 })
+    await store.migrate()
+    expect(writtenHere(folder.file)).toBe(false)
+    const script = `
+      const { openDriver } = await import(${JSON.stringify(new URL('../../../src/stores/sqlite/driver.ts', import.meta.url).href)})
+      openDriver(process.argv[1], { driver: process.argv[2] }).exec('BEGIN IMMEDIATE')
+      console.log('locked')
+      setInterval(() => {}, 1_000)`
+    const args = ['--import', 'tsx', '--input-type=module', '--eval', script, folder.file, driver]
+    const other = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    try {
+      await once(other.stdout, 'data')
+      expect(writtenHere(folder.file)).toBe(false)
+      await expect(store.insert([newJob()])).rejects.toMatchObject({
+        code: 'store_busy',
+        message: expect.not.stringContaining('job.step') as string,
+      })
+    } finally {
+      const ended = once(other, 'exit')
+      other.kill('SIGKILL')
+      await ended
+    }
+    const product = openDriver(folder.file, { driver })
+    product.exec('BEGIN IMMEDIATE')
+    expect(writtenHere(folder.file)).toBe(true)
+    product.close()
     await store.close()
   })
 
