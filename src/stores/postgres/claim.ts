@@ -163,9 +163,11 @@ export function* claim(
     Math.max(0, limit),
   ]
   const done = together.filter(isPlainSuccess)
-  if (together.length > 0) params.push(...settlementParams(together, done))
+  // The statement that is fleeting would make the commit of settlements before it fleeting, too.
+  const settling = settlements.length > 0
+  if (settling) params.push(...settlementParams(together, done))
   if (from) params.push(...placeParams(from))
-  const sql = STATEMENTS[from ? 'fromHere' : 'exact'][together.length > 0 ? 'settling' : 'fleeting']
+  const sql = STATEMENTS[from ? 'fromHere' : 'exact'][settling ? 'settling' : 'fleeting']
   const rows = yield { hot: true, sql: text(sql), params }
   const answer = rows.find(([kind]) => kind === 'answer')!
   const now = moment(answer[2])
