@@ -69,7 +69,7 @@ succeeded AS (
   UPDATE {jobs} AS jobs
   SET status = 'succeeded', result = NULL, max_attempts = coalesce(jobs.max_attempts, done.max_attempts), keep_for = 0,
     finished_at = {now}, updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
-  FROM impatient, unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
+  FROM patience, unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
   WHERE jobs.id = done.id AND ${HOLDS('done.token')}
   RETURNING jobs.id
 ),`

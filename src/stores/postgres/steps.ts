@@ -86,9 +86,10 @@ export function* recordIn(text: Text, write: TransactionWrite): Work<RecordOutco
 function* recordAny(text: Text, write: TransactionWrite): Work<RecordOutcome> {
   if ('step' in write) return yield* recordStep(text, write.fence, write.step)
   const { settlement, streams = [] } = write
-  const [held] = streams.length === 0 ? [true] : yield* reportAll(text, [{ id: settlement.id, token: settlement.token, streams }])
-  if (!held) return 'lost'
-  const [outcome] = yield* settleAll(text, [settlement])
+  // What is appended without a claim is nothing, and what is settled without one is told as lost.
+  const { id, token } = settlement
+  if (streams.length > 0) yield* reportAll(text, [{ id, token, streams }], 'patient')
+  const [outcome] = yield* settleAll(text, [settlement], 'patient')
   if (outcome !== 'settled') return 'lost'
   yield { sql: text(ANNOUNCE), params: [] }
   return 'recorded'
