@@ -57,7 +57,7 @@ place AS MATERIALIZED (
     SELECT jobs.ctid AS tid FROM {jobs} AS jobs
     WHERE jobs.id = ANY ($${first + 2}::text[]) AND CASE WHEN jobs.status IN ('pending', 'retrying')
       THEN jobs.queue = ANY ($4::text[]) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[]) END
-    FOR UPDATE SKIP LOCKED) AS due
+    FOR NO KEY UPDATE SKIP LOCKED) AS due
   UNION ALL`,
 })
 
@@ -92,7 +92,7 @@ candidate AS MATERIALIZED (${early}
     WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
       AND jobs.run_after >= place.run_after AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[])
     ORDER BY jobs.run_after, jobs.id LIMIT $5::int
-    FOR UPDATE SKIP LOCKED) AS due
+    FOR NO KEY UPDATE SKIP LOCKED) AS due
   LIMIT $5::int
 ),
 claimed AS (

@@ -64,7 +64,7 @@ type Patience = keyof typeof SETTLE
 
 /** Those of the rows that nobody else has locked; they are locked now. */
 const FREE = `
-SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = ANY (ARRAY (SELECT json_array_elements_text($1::text::json))) FOR UPDATE SKIP LOCKED`
+SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = ANY (ARRAY (SELECT json_array_elements_text($1::text::json))) FOR NO KEY UPDATE SKIP LOCKED`
 
 const HELD = `
 SELECT jobs.id FROM json_to_recordset($1::text::json) AS s (id text, token text) JOIN {jobs} AS jobs ON jobs.id = s.id
@@ -172,7 +172,7 @@ WITH ${patience}, report AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::text::json) AS r (position int, id text, token text, stage text, progress float8, events json, streams json)
 ), held AS MATERIALIZED (
   SELECT report.*, jobs.attempts FROM patience CROSS JOIN report JOIN {jobs} AS jobs ON jobs.id = report.id
-  WHERE ${HOLDS('report.token')} FOR UPDATE OF jobs
+  WHERE ${HOLDS('report.token')} FOR NO KEY UPDATE OF jobs
 ), written AS (
   UPDATE {jobs} AS jobs
   SET stage = coalesce(held.stage, jobs.stage), progress = coalesce(held.progress, jobs.progress), updated_at = {now}, rev = jobs.rev + 1

@@ -44,7 +44,7 @@ export function* stepsOf(text: Text, jobId: string): Work<StepRow[]> {
 /** Parameters are texts: some libraries know no other way to say which type a null is of. */
 const RECORD = `
 WITH held AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')} FOR UPDATE OF jobs
+  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')} FOR NO KEY UPDATE OF jobs
 ), written AS (
   INSERT INTO {steps} AS steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
   SELECT held.id, $3::text, $4::text, $5::text, $6::int, $7::text::json, $8::text, $9::text::json, {now},
@@ -123,7 +123,7 @@ WITH over AS MATERIALIZED (
   SELECT jobs.id, jobs.attempts FROM {jobs} AS jobs
   WHERE jobs.id = $1 AND CASE WHEN jobs.status IN ('failed', 'canceled') AND jobs.superseded_by IS NULL THEN true END
     AND round(date_part('epoch', jobs.finished_at) * 1000) IS NOT DISTINCT FROM $7::float8
-  FOR UPDATE OF jobs
+  FOR NO KEY UPDATE OF jobs
 ), resolved AS (
   UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}, attempt = ${BY_PERSON}
   FROM over WHERE steps.job_id = over.id AND steps.name = $2 AND steps.kind = 'effect'
