@@ -58,6 +58,22 @@ it('a transaction whose completion failed cannot be committed, whatever is made 
   expect(await count()).toBe(0)
 })
 
+it('a transaction waits for locks as long as its product says, after it has completed its job, too', async () => {
+  const seen: unknown[] = []
+  const type = define(queue, async (job) => {
+    void job.stream('text').write('its last words')
+    await inTransaction(pool, async (client) => {
+      await client.query(`SET LOCAL lock_timeout = '7s'`)
+      await job.complete(client)
+      seen.push((await client.query<object>('SHOW lock_timeout')).rows[0])
+    })
+  })
+  const { job } = await type.enqueue(null)
+  await queue.drain()
+  expect([(await job.refresh()).status, (await queue.readStream(job.id, 'text'))?.text]).toEqual(['succeeded', 'its last words'])
+  expect(seen).toEqual([{ lock_timeout: '7s' }])
+})
+
 it('a transaction of another database is refused, and says so', async () => {
   const elsewhere = new pg.Pool({ connectionString: await emptyDatabase() })
   const other = jobtable('', {

@@ -57,7 +57,7 @@ place AS MATERIALIZED (
     SELECT jobs.ctid AS tid FROM {jobs} AS jobs
     WHERE jobs.id = ANY ($${first + 2}::text[]) AND CASE WHEN jobs.status IN ('pending', 'retrying')
       THEN jobs.queue = ANY ($4::text[]) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[]) END
-    FOR UPDATE SKIP LOCKED) AS due
+    FOR NO KEY UPDATE SKIP LOCKED) AS due
   UNION ALL`,
 })
 
@@ -69,7 +69,7 @@ succeeded AS (
   UPDATE {jobs} AS jobs
   SET status = 'succeeded', result = NULL, max_attempts = coalesce(jobs.max_attempts, done.max_attempts), keep_for = 0,
     finished_at = {now}, updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
-  FROM impatient, unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
+  FROM patience, unnest($7::text[], $8::text[], $9::int[]) AS done (id, token, max_attempts)
   WHERE jobs.id = done.id AND ${HOLDS('done.token')}
   RETURNING jobs.id
 ),`
@@ -92,7 +92,7 @@ candidate AS MATERIALIZED (${early}
     WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
       AND jobs.run_after >= place.run_after AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[])
     ORDER BY jobs.run_after, jobs.id LIMIT $5::int
-    FOR UPDATE SKIP LOCKED) AS due
+    FOR NO KEY UPDATE SKIP LOCKED) AS due
   LIMIT $5::int
 ),
 claimed AS (
@@ -163,9 +163,11 @@ export function* claim(
     Math.max(0, limit),
   ]
   const done = together.filter(isPlainSuccess)
-  if (together.length > 0) params.push(...settlementParams(together, done))
+  // The statement that is fleeting would make the commit of settlements before it fleeting, too.
+  const settling = settlements.length > 0
+  if (settling) params.push(...settlementParams(together, done))
   if (from) params.push(...placeParams(from))
-  const sql = STATEMENTS[from ? 'fromHere' : 'exact'][together.length > 0 ? 'settling' : 'fleeting']
+  const sql = STATEMENTS[from ? 'fromHere' : 'exact'][settling ? 'settling' : 'fleeting']
   const rows = yield { hot: true, sql: text(sql), params }
   const answer = rows.find(([kind]) => kind === 'answer')!
   const now = moment(answer[2])

@@ -20,7 +20,7 @@ WITH locked AS MATERIALIZED (
   SELECT jobs.id, jobs.status, jobs.attempts FROM {jobs} AS jobs
   WHERE jobs.id = ANY ($1::text[]) AND CASE WHEN jobs.status = 'running' THEN jobs.cancel_requested_at IS NULL
     ELSE jobs.status IN ('pending', 'retrying') END
-  ORDER BY jobs.id FOR UPDATE
+  ORDER BY jobs.id FOR NO KEY UPDATE
 ), changed AS (
   UPDATE {jobs} AS jobs
   SET status = CASE WHEN locked.status = 'running' THEN 'running' ELSE 'canceled' END,
@@ -45,7 +45,7 @@ const REPAIR = `
 WITH locked AS MATERIALIZED (
   SELECT jobs.id, jobs.attempts FROM {jobs} AS jobs
   WHERE jobs.id = ANY ($1::text[]) AND CASE WHEN jobs.status IN ('failed', 'canceled') THEN jobs.superseded_by IS NULL END
-  ORDER BY jobs.id FOR UPDATE
+  ORDER BY jobs.id FOR NO KEY UPDATE
 ), changed AS (
   UPDATE {jobs} AS jobs
   SET status = 'pending', attempts = 0, waits = 0, run_after = {now}, updated_at = {now}, last_error = $3,

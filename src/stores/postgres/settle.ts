@@ -24,12 +24,18 @@ export const HOLDS = (token: string): string =>
 /** Short writes of others, such as a request to cancel, are over by then. It ends deadlocks, too. */
 const MOST_WAIT_MS = 250
 
-/** For a statement that joins with it: it fails when it has waited for a row for so long. It is set before the first row is there to be locked. */
-export const IMPATIENT = `impatient AS MATERIALIZED (SELECT set_config('lock_timeout', '${MOST_WAIT_MS}', true))`
+/**
+ * For a statement that joins with it: it fails when it has waited for a row for so long. It is set before the first row is there to be locked,
+ * and until the end of the transaction: never in one that is the product's.
+ */
+export const IMPATIENT = `patience AS MATERIALIZED (SELECT set_config('lock_timeout', '${MOST_WAIT_MS}', true))`
+
+/** For the same statement in the product's transaction, or where its rows are locked already: it waits as long as it would by itself. */
+const PATIENT = `patience AS (SELECT 1)`
 
 /** Settles what is given as JSON in `source`; part of a claim, or a statement of its own. Answers with ids. */
-export const settleSql = (source: string): string => `
-WITH ${IMPATIENT}
+export const settleSql = (source: string, patience = IMPATIENT): string => `
+WITH ${patience}
 UPDATE {jobs} AS jobs
 SET status = s.status,
   result = CASE WHEN s.status = 'succeeded' THEN CASE WHEN s.has_result THEN coalesce(s.result::jsonb, 'null') END ELSE jobs.result END,
@@ -46,29 +52,36 @@ SET status = s.status,
   keep_for = CASE WHEN s.status = 'retrying' THEN jobs.keep_for ELSE coalesce(s.keep_for, 0) END,
   finished_at = CASE WHEN s.status = 'retrying' THEN jobs.finished_at ELSE {now} END,
   updated_at = {now}, locked_by = NULL, claim_token = NULL, locked_at = NULL, rev = jobs.rev + 1
-FROM impatient, json_to_recordset(${source}::text::json) AS s (id text, token text, status text, has_result boolean, result json,
+FROM patience, json_to_recordset(${source}::text::json) AS s (id text, token text, status text, has_result boolean, result json,
   user_message text, delay float8, attempts int, waits int, entry json, max_attempts int, keep_for bigint)
 WHERE jobs.id = s.id AND ${HOLDS('s.token')}
   AND (s.status IN ('succeeded', 'canceled') OR jobs.cancel_requested_at IS NULL)
 RETURNING jobs.id`
 
-const SETTLE = settleSql('$1')
+const SETTLE = { impatient: settleSql('$1'), patient: settleSql('$1', PATIENT) }
+
+type Patience = keyof typeof SETTLE
 
 /** Those of the rows that nobody else has locked; they are locked now. */
 const FREE = `
-SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = ANY (ARRAY (SELECT json_array_elements_text($1::text::json))) FOR UPDATE SKIP LOCKED`
+SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = ANY (ARRAY (SELECT json_array_elements_text($1::text::json))) FOR NO KEY UPDATE SKIP LOCKED`
 
 const HELD = `
 SELECT jobs.id FROM json_to_recordset($1::text::json) AS s (id text, token text) JOIN {jobs} AS jobs ON jobs.id = s.id
 WHERE ${HOLDS('s.token')}`
 
 /** In one statement, or in a few when one job is settled twice or a fence does not hold. */
-export function* settleAll(text: Text, settlements: readonly FencedSettlement[]): Work<SettleOutcome[]> {
+export function* settleAll(
+  text: Text,
+  settlements: readonly FencedSettlement[],
+  patience: Patience = 'impatient',
+): Work<SettleOutcome[]> {
+  const sql = text(SETTLE[patience])
   const outcomes: SettleOutcome[] = []
   // Of two settlements of one job in one call the first counts.
   for (let rest = settlements; rest.length > 0;) {
     const together = withoutRepetition(rest)
-    const settled = ids(yield { hot: true, sql: text(SETTLE), params: [settlementsForSql(together)] })
+    const settled = ids(yield { hot: true, sql, params: [settlementsForSql(together)] })
     outcomes.push(...(yield* outcomesOf(text, together, settled)))
     rest = rest.slice(together.length)
   }
@@ -89,12 +102,13 @@ export function* reportFree(text: Text, reports: readonly Report[]): Work<Report
 function* ofFree<Write extends Fence, Outcome>(
   text: Text,
   writes: readonly Write[],
-  make: (text: Text, free: readonly Write[]) => Work<Outcome[]>,
+  make: (text: Text, free: readonly Write[], patience: Patience) => Work<Outcome[]>,
 ): Work<(Outcome | 'locked' | 'lost')[]> {
   const free = ids(yield { sql: text(FREE), params: [JSON.stringify(writes.map(({ id }) => id))] })
   const made = yield* make(
     text,
     writes.filter(({ id }) => free.has(id)),
+    'patient',
   )
   const others = writes.filter(({ id }) => !free.has(id))
   const held = others.length === 0 ? free : ids(yield { sql: text(HELD), params: [fencesForSql(others)] })
@@ -153,12 +167,12 @@ function fencesForSql(fences: readonly { id: string; token: string | null }[]): 
 }
 
 /** Writes a row only where something is to be said on it; answers with the positions of the reports that are written. */
-const reportSql = (append: string): string => `
-WITH ${IMPATIENT}, report AS MATERIALIZED (
+const reportSql = (append: string, patience = IMPATIENT): string => `
+WITH ${patience}, report AS MATERIALIZED (
   SELECT * FROM json_to_recordset($1::text::json) AS r (position int, id text, token text, stage text, progress float8, events json, streams json)
 ), held AS MATERIALIZED (
-  SELECT report.*, jobs.attempts FROM impatient CROSS JOIN report JOIN {jobs} AS jobs ON jobs.id = report.id
-  WHERE ${HOLDS('report.token')} FOR UPDATE OF jobs
+  SELECT report.*, jobs.attempts FROM patience CROSS JOIN report JOIN {jobs} AS jobs ON jobs.id = report.id
+  WHERE ${HOLDS('report.token')} FOR NO KEY UPDATE OF jobs
 ), written AS (
   UPDATE {jobs} AS jobs
   SET stage = coalesce(held.stage, jobs.stage), progress = coalesce(held.progress, jobs.progress), updated_at = {now}, rev = jobs.rev + 1
@@ -172,10 +186,10 @@ WITH ${IMPATIENT}, report AS MATERIALIZED (
 )${append}
 SELECT position FROM held`
 
-const REPORT = reportSql('')
-const REPORT_AND_APPEND = reportSql(APPEND)
+const REPORT = { impatient: reportSql(''), patient: reportSql('', PATIENT) }
+const REPORT_AND_APPEND = { impatient: reportSql(APPEND), patient: reportSql(APPEND, PATIENT) }
 
-export function* reportAll(text: Text, reports: readonly Report[]): Work<ReportOutcome[]> {
+export function* reportAll(text: Text, reports: readonly Report[], patience: Patience = 'impatient'): Work<ReportOutcome[]> {
   const outcomes: ReportOutcome[] = reports.map(() => 'lost')
   // Two reports of one job are two writes.
   for (let start = 0; start < reports.length;) {
@@ -184,7 +198,8 @@ export function* reportAll(text: Text, reports: readonly Report[]): Work<ReportO
     while (end < reports.length && seen.size < seen.add(reports[end]!.id).size) end++
     const some = reports.slice(start, end)
     const batch = some.map((report, i) => reportForSql(report, start + i))
-    const sql = text(some.some(({ streams = [] }) => streams.length > 0) ? REPORT_AND_APPEND : REPORT)
+    const statement = some.some(({ streams = [] }) => streams.length > 0) ? REPORT_AND_APPEND : REPORT
+    const sql = text(statement[patience])
     for (const [position] of yield { hot: true, sql, params: [`[${batch.join(',')}]`] }) outcomes[position as number] = 'written'
     start = end
   }

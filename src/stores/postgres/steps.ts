@@ -50,8 +50,14 @@ const OTHER = (transaction: string): string =>
 /** Parameters are texts: some libraries know no other way to say which type a null is of. */
 const RECORD = `
 WITH held AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')}
-    AND NOT (${OTHER('$10')}) FOR UPDATE OF jobs
+  // Nobody is told before the commit, and never of a settlement that does not hold.
+  const [told] = yield { sql: text(ANNOUNCE), params: [transaction] }
+  if (told![1] === true) throw notOpen(TAKEN)
+  // What is appended without a claim is nothing, and what is settled without one is told as lost.
+  const { id, token } = settlement
+  if (streams.length > 0) yield* reportAll(text, [{ id, token, streams }], 'patient')
+  const [outcome] = yield* settleAll(text, [settlement], 'patient')
+  return outcome === 'settled' ? 'recorded' : 'lost'
 ), written AS (
   INSERT INTO {steps} AS steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
   SELECT held.id, $3::text, $4::text, $5::text, $6::int, $7::text::json, $8::text, $9::text::json, {now},
@@ -106,9 +112,10 @@ function* recordAny(text: Text, write: TransactionWrite, transaction: string | n
   // Nobody is told before the commit, and never of a settlement that does not hold.
   const [told] = yield { sql: text(ANNOUNCE), params: [transaction] }
   if (told![1] === true) throw notOpen(TAKEN)
-  const [held] = streams.length === 0 ? [true] : yield* reportAll(text, [{ id: settlement.id, token: settlement.token, streams }])
-  if (!held) return 'lost'
-  const [outcome] = yield* settleAll(text, [settlement])
+  // What is appended without a claim is nothing, and what is settled without one is told as lost.
+  const { id, token } = settlement
+  if (streams.length > 0) yield* reportAll(text, [{ id, token, streams }], 'patient')
+  const [outcome] = yield* settleAll(text, [settlement], 'patient')
   return outcome === 'settled' ? 'recorded' : 'lost'
 }
 
@@ -140,7 +147,7 @@ WITH over AS MATERIALIZED (
   SELECT jobs.id, jobs.attempts FROM {jobs} AS jobs
   WHERE jobs.id = $1 AND CASE WHEN jobs.status IN ('failed', 'canceled') AND jobs.superseded_by IS NULL THEN true END
     AND round(date_part('epoch', jobs.finished_at) * 1000) IS NOT DISTINCT FROM $7::float8
-  FOR UPDATE OF jobs
+  FOR NO KEY UPDATE OF jobs
 ), resolved AS (
   UPDATE {steps} AS steps SET state = $3, value = $4::text::json, ended_at = {now}, attempt = ${BY_PERSON}
   FROM over WHERE steps.job_id = over.id AND steps.name = $2 AND steps.kind = 'effect'

@@ -151,4 +151,30 @@ describe('a row that is locked', { timeout: 60_000 }, () => {
     expect(runs).toBe(2)
     await second.worker.stop()
   })
+
+  it('is none where a row of the product refers to it: its job is reported on, remembered, canceled and ended meanwhile', async () => {
+    const url = await emptyDatabase()
+    const queue = queueOn(url)
+    await queue.open()
+    await query(url, 'CREATE TABLE parts (job_id text COLLATE "C" REFERENCES jobs (id))')
+    const other = await begun(url)
+    const refer = (id: string): Promise<unknown> => other.query('INSERT INTO parts (job_id) VALUES ($1)', [id])
+    const seen: unknown[] = []
+    queue.define('type', {
+      ...anything,
+      run: async (job) => {
+        await refer(job.id)
+        await job.stage('halfway')
+        await job.step('remembered', () => 1)
+        await queue.cancel(job.id)
+        seen.push((await (await queue.get(job.id))!.refresh()).stage, (await queue.steps(job.id)).length)
+      },
+    })
+    const { job } = await queue.enqueue('type', 0)
+    await refer(job.id)
+    const { worker, errors } = working(queue)
+    await job.result()
+    expect([seen, errors]).toEqual([['halfway', 1], []])
+    await worker.stop()
+  })
 })
