@@ -50,14 +50,7 @@ const OTHER = (transaction: string): string =>
 /** Parameters are texts: some libraries know no other way to say which type a null is of. */
 const RECORD = `
 WITH held AS MATERIALIZED (
-  // Nobody is told before the commit, and never of a settlement that does not hold.
-  const [told] = yield { sql: text(ANNOUNCE), params: [transaction] }
-  if (told![1] === true) throw notOpen(TAKEN)
-  // What is appended without a claim is nothing, and what is settled without one is told as lost.
-  const { id, token } = settlement
-  if (streams.length > 0) yield* reportAll(text, [{ id, token, streams }], 'patient')
-  const [outcome] = yield* settleAll(text, [settlement], 'patient')
-  return outcome === 'settled' ? 'recorded' : 'lost'
+  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')} FOR NO KEY UPDATE OF jobs
 ), written AS (
   INSERT INTO {steps} AS steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
   SELECT held.id, $3::text, $4::text, $5::text, $6::int, $7::text::json, $8::text, $9::text::json, {now},
