@@ -11,11 +11,12 @@ export default defineConfig({
       { find: /^jobtable$/, replacement: source('index.ts') },
       { find: /^jobtable\/http$/, replacement: source('http/index.ts') },
       { find: /^jobtable\/client$/, replacement: source('client/index.ts') },
+      { find: /^jobtable\/react$/, replacement: source('react/index.ts') },
       { find: /^jobtable\/testing$/, replacement: source('testing/index.ts') },
     ],
   },
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.{ts,tsx}'],
     exclude: ['test/package/**'],
     globalSetup: 'test/global-setup.ts',
     environment: 'node',
