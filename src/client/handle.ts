@@ -1,5 +1,5 @@
 /**
- * Which client a hook uses. Hooks with the same path, language and `getToken` share one, which is there while one of them is mounted. A
+ * Which client a hook or an element uses. Those with the same path, language and `getToken` share one, which is there while one of them is. A
  * `getToken` that is written in the component is another one each time that it renders: the hook keeps its client, and asks the latest.
  */
 import { jobsClient, type JobsClient, type JobsClientOptions } from './client.js'
@@ -17,11 +17,13 @@ export interface Handle {
   /** Whoever uses it gives it back. */
   use(): { client: JobsClient; giveBack: () => void }
   getToken: GetToken
+  /** The latest that it gave. */
+  token: string | null | undefined
 }
 
 /** A client that is somebody else's to close. */
 export function lent(client: JobsClient): Handle {
-  return { use: () => ({ client, giveBack: () => {} }), getToken: undefined }
+  return { use: () => ({ client, giveBack: () => {} }), getToken: undefined, token: undefined }
 }
 
 const byFunction = new WeakMap<NonNullable<GetToken>, Map<string, Handle>>()
@@ -41,12 +43,13 @@ function createHandle({ path, locale, getToken }: ClientOptions): Handle {
   let client: JobsClient | undefined
   const handle: Handle = {
     getToken,
+    token: undefined,
     use() {
       users++
       client ??= jobsClient({
         ...(path !== undefined && { path }),
         ...(locale && { locale }),
-        ...(getToken && { getToken: (ids) => handle.getToken!(ids) }),
+        ...(getToken && { getToken: async (ids) => (handle.token = await handle.getToken!(ids)) }),
       })
       return { client, giveBack }
     },
