@@ -142,7 +142,7 @@ describe('<job-progress>', () => {
   })
   it('says that something did not work, and takes back a button that is not permitted', async () => {
     const authorize: Authorize = (_, { action }) => action === 'view'
-    const { enqueue, path } = await bench({ secrets: undefined, authorize })
+    const { enqueue, path } = await bench({ authorize })
     const { shows, text, spoken, part } = element({ job: (await enqueue()).id, path })
     await shows(() => true)
     expect(part('cancel').hidden).toBe(false)
