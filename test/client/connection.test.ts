@@ -26,7 +26,11 @@ async function watched({ through }: { through?: (port: number) => Promise<number
   const stage = async (key: string) => {
     await made.lead(job.id).tell((context) => context.stage(key))
   }
-  const sees = (key: string) => seen.find((now) => now.stage?.key === key)
+  /** Resolves once the page has been shown this stage, perhaps after the job has come to it. */
+  const sees = async (key: string, to?: (key: string) => Promise<void>) => {
+    await to?.(key)
+    return seen.find((now) => now.stage?.key === key)
+  }
   return { ...made, job, tab, tokens, jobs, seen, errors, stage, sees }
 }
 
@@ -181,6 +185,38 @@ describe('a page that wakes', () => {
     await stage('drawing')
     await sees('drawing')
     expect(requests).toHaveLength(2)
+  })
+})
+
+describe('a page', () => {
+  it('that goes into the back/forward cache has no connection there, and another when it is shown again', async () => {
+    const { tab, stage, sees, seen, connections, requests } = await watched()
+    await seen.find(() => true)
+    tab.fire('pagehide')
+    await vi.waitFor(() => expect(connections.size).toBe(0))
+    tab.fire('pageshow')
+    await stage('drawing')
+    await sees('drawing')
+    expect(requests).toHaveLength(2)
+  })
+  it('whose own function throws hears of that itself, and is shown what comes next', async () => {
+    const uncaught: unknown[] = []
+    const { jobs, job, stage, sees, requests } = await watched()
+    const listeners = process.listeners('uncaughtException')
+    process.removeAllListeners('uncaughtException').on('uncaughtException', (error) => uncaught.push(error))
+    onTestFinished(() => {
+      process.removeAllListeners('uncaughtException')
+      for (const listener of listeners) process.on('uncaughtException', listener)
+    })
+    const mistake = new Error('a mistake of the page')
+    await sees('drawing', stage)
+    jobs.watch(job.id, ({ stage: now }) => {
+      if (now?.key === 'saving') throw mistake
+    })
+    await sees('saving', stage)
+    await sees('ready', stage)
+    expect(uncaught).toEqual([mistake])
+    expect(requests).toHaveLength(1)
   })
 })
 
