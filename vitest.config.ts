@@ -9,13 +9,16 @@ export default defineConfig({
     // Tests see the sources under the public names; the processes they start see dist/, which the global setup builds.
     alias: [
       { find: /^jobtable$/, replacement: source('index.ts') },
+      { find: /^jobtable\/element$/, replacement: source('element/index.ts') },
+      { find: /^jobtable\/element\/define$/, replacement: source('element/define.ts') },
       { find: /^jobtable\/http$/, replacement: source('http/index.ts') },
       { find: /^jobtable\/client$/, replacement: source('client/index.ts') },
+      { find: /^jobtable\/react$/, replacement: source('react/index.ts') },
       { find: /^jobtable\/testing$/, replacement: source('testing/index.ts') },
     ],
   },
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.{ts,tsx}'],
     exclude: ['test/package/**'],
     globalSetup: 'test/global-setup.ts',
     environment: 'node',

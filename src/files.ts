@@ -158,7 +158,7 @@ function checkFileName(name: string): void {
 export function toReadable(content: FileContent): Readable {
   if (typeof content === 'string') return Readable.from([Buffer.from(content)], { objectMode: false })
   if (content instanceof Uint8Array) return Readable.from([content], { objectMode: false })
-  if (content instanceof Blob) return Readable.fromWeb(content.stream())
+  if (content instanceof Blob) return toReadable(content.stream())
   if (content instanceof Readable) return content
   if (content instanceof ReadableStream) return Readable.fromWeb(content as Parameters<typeof Readable.fromWeb>[0])
   return Readable.from(content, { objectMode: false })

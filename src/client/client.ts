@@ -75,13 +75,13 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
       const known = knownOf(id)
       if (initial) known.take({ job: initial })
       if (known.job) onJob(known.job)
-      return add(known, { onJob, onError })
+      return add(known, { name: undefined, show: onJob, onError })
     },
     stream(id, name, onText, { onError = ignore } = {}) {
       const known = knownOf(id)
       const text = known.texts.get(name)
       if (text) onText({ ...text, offset: 0 })
-      return add(known, { name, onText, onError })
+      return add(known, { name, show: onText, onError })
     },
     known: (id) => jobs.get(id)?.job,
     get: ask,

@@ -30,10 +30,9 @@ export interface Want {
 export type News = { job: PublicJob } | { text: PublicText & { id: string; name: string } }
 
 export interface Watcher {
-  /** Of a text; otherwise it is of the job. */
-  readonly name?: string
-  onJob?(job: PublicJob): void
-  onText?(text: StreamedText): void
+  /** Of the text with this name; of the job where there is none. */
+  name: string | undefined
+  show(value: PublicJob | StreamedText): void
   onError(error: JobsError): void
 }
 
@@ -54,7 +53,7 @@ export class Known {
     if ('text' in news) return this.#takeText(news.text)
     if (this.job && news.job.rev <= this.job.rev) return false
     this.job = news.job
-    for (const { onJob } of [...this.watchers]) onJob?.(news.job)
+    this.#show(undefined, news.job)
     return true
   }
 
@@ -65,8 +64,22 @@ export class Known {
     // A gap is of a tab that has come late, and is told the whole.
     if (known?.final || offset > before.length || (known && !isNewer(now, known))) return false
     this.texts.set(name, now)
-    for (const { name: theirs, onText } of [...this.watchers]) if (theirs === name) onText?.(now)
+    this.#show(name, now)
     return true
+  }
+
+  #show(name: string | undefined, value: PublicJob | StreamedText): void {
+    for (const watcher of [...this.watchers]) {
+      if (watcher.name !== name) continue
+      try {
+        watcher.show(value)
+      } catch (error) {
+        // What a page's own function throws is the page's to hear of, and no fault of the connection.
+        queueMicrotask(() => {
+          throw error
+        })
+      }
+    }
   }
 
   /** What is still to come of what is wanted, or undefined. */

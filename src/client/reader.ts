@@ -157,7 +157,7 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     const headers = headersWith(await tokenFor(wants.map(({ id }) => id)))
     signal.throwIfAborted()
     expect(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
-    const init = { headers, signal, cache: 'no-store' }
+    const init = { headers, signal, cache: 'no-store' as const }
     const response = await environment.fetch(addressOf(wants, isPoll), init)
     if (!response.ok) throw await errorOf(response)
     refusals = 0

@@ -70,7 +70,7 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
     others: () => [...others.values()].flat(),
     join() {
       if (!locks || !openChannel) {
-        role = 'leading'
+        if (!role) become('leading')
       } else if (!channel) {
         channel = openChannel(name, (message) => heard(message as Message))
         void hold({ ifAvailable: true })

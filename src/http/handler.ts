@@ -180,13 +180,13 @@ async function many(asked: Asked): Promise<Response> {
 }
 
 function liveOptions({ request, url, grant, locale, maxStreamMs, ids }: Asked, ofJob?: string): LiveOptions {
-  const waitMs = waitOf(url, grant)
+  const waitMs = waitOf(url, grant) ?? 0
   return {
     locale,
     until: Math.min(grant.until, Date.now() + maxStreamMs),
     after: revsOf(url, ids, request.headers.get('last-event-id')),
     texts: textsOf(url, ids, ofJob),
-    ...(waitMs !== undefined && { pollMs: waitMs }),
+    ...(waitMs > 0 && { pollMs: waitMs }),
   }
 }
 

@@ -236,11 +236,22 @@ export class Hub {
     return job
   }
 
+  /** Never throws, as below. */
   #take(job: FollowedJob, row: JobRow): void {
-    const news = job.take(row)
+    const news = this.#newsOf(job, row)
     if (news === 'known') return
     for (const viewer of [...job.viewers]) viewer.touched?.()
     if (news === 'shows') for (const viewer of [...job.viewers]) this.#show(job, viewer)
+  }
+
+  #newsOf(job: FollowedJob, row: JobRow): ReturnType<FollowedJob['take']> {
+    try {
+      return job.take(row)
+    } catch (error) {
+      this.log(error, job.id, 'a job could not be shown')
+      this.#end(job, 'broken')
+      return 'known'
+    }
   }
 
   /** Never throws: one row that cannot be shown must not keep the others from their readers. */

@@ -46,7 +46,6 @@ export interface LiveOptions {
 interface ReaderOfText {
   place: StreamPlace | null
   done: boolean
-  isReading: boolean
 }
 
 /** The streams that are open, with one timer for all. */
@@ -100,6 +99,7 @@ export class LiveStream implements Viewer, TextReader {
   readonly #texts = new Map<FollowedText, ReaderOfText>()
   /** Of which there may be more than the reader has. */
   readonly #grown = new Set<FollowedText>()
+  #isReading = false
   #told = false
   #isAnswered = false
   readonly #isPoll: boolean
@@ -146,7 +146,7 @@ export class LiveStream implements Viewer, TextReader {
     }
     for (const { id, name, place, done } of texts) {
       const text = this.#hub.followText(id, name, this)
-      this.#texts.set(text, { place, done, isReading: false })
+      this.#texts.set(text, { place, done })
       this.#grown.add(text)
     }
     this.#starting = false
@@ -195,7 +195,7 @@ export class LiveStream implements Viewer, TextReader {
       if (Date.now() >= this.#until) return this.close()
       const gone = this.#gone.shift()
       const [job] = this.#news
-      const grown = this.#nextText()
+      const [grown] = this.#isReading ? [] : this.#grown
       if (gone !== undefined) this.#send(encoder.encode(`event: gone\ndata: ${jsonText({ id: gone })}\n\n`))
       else if (job) this.#tell(job)
       else if (grown) void this.#tellText(grown)
@@ -210,26 +210,22 @@ export class LiveStream implements Viewer, TextReader {
     if (job.final) this.#leaveJob(job)
   }
 
-  /** One piece at a time, so that what is read waits for its reader in the database. */
+  /** One piece at a time, so that what is to be read waits for its reader in the database. */
   async #tellText(text: FollowedText): Promise<void> {
     const reader = this.#texts.get(text)!
     this.#grown.delete(text)
-    reader.isReading = true
+    this.#isReading = true
     try {
       const piece = await text.after(reader.place)
-      reader.isReading = false
-      if (this.#closed || !this.#texts.has(text)) return
-      if (piece && piece !== 'none' && isNews(piece, reader.place, reader.done)) this.#sendText(text, reader, piece)
+      this.#isReading = false
+      if (this.#closed) return
+      const isThere = piece && piece !== 'none' && this.#texts.has(text)
+      if (isThere && isNews(piece, reader.place, reader.done)) this.#sendText(text, reader, piece)
       this.#flush()
     } catch (error) {
       this.#hub.log(error, text.id, 'the text of a stream could not be read')
       this.close()
     }
-  }
-
-  /** What has grown while it is read is asked for again. */
-  #nextText(): FollowedText | undefined {
-    return [...this.#grown].find((text) => !this.#texts.get(text)?.isReading)
   }
 
   #sendText(text: FollowedText, reader: ReaderOfText, piece: TextPiece): void {

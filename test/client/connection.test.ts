@@ -26,7 +26,11 @@ async function watched({ through }: { through?: (port: number) => Promise<number
   const stage = async (key: string) => {
     await made.lead(job.id).tell((context) => context.stage(key))
   }
-  const sees = (key: string) => seen.find((now) => now.stage?.key === key)
+  /** Resolves once the page has been shown this stage, perhaps after the job has come to it. */
+  const sees = async (key: string, to?: (key: string) => Promise<void>) => {
+    await to?.(key)
+    return seen.find((now) => now.stage?.key === key)
+  }
   return { ...made, job, tab, tokens, jobs, seen, errors, stage, sees }
 }
 
@@ -99,7 +103,8 @@ describe('behind a proxy that gathers what the server sends', () => {
     await sees('drawing')
     const text = new Seen<StreamedText>()
     jobs.stream(job.id, 'answer', text.add)
-    const polling = passing(tab)
+    const polling = new AbortController()
+    void passing(tab, polling.signal)
     for (const key of ['saving', 'ready']) {
       await stage(key)
       await sees(key)
@@ -109,7 +114,7 @@ describe('behind a proxy that gathers what the server sends', () => {
     lead(job.id).end()
     await seen.find(({ final }) => final)
     expect((await text.find(({ final }) => final)).text).toBe('saving.ready.')
-    polling.stop()
+    polling.abort()
     forward(seen)
     const asked = requests.map((each) => each.includes('wait='))
     expect(asked[0]).toBe(false)
@@ -129,7 +134,7 @@ describe('a connection on which nothing comes', () => {
       return new Promise((_, reject) => signal!.addEventListener('abort', () => reject(new Error('aborted'))))
     }
     const seen = new Seen<PublicJob>()
-    client('http://server', { fetch: server as typeof fetch }, tab).watch('job', seen.add)
+    client('http://server', { fetch: server }, tab).watch('job', seen.add)
     tab.pass(await tab.waits((ms) => ms === 5_000))
     tab.pass(await tab.waits((ms) => ms === 35_000)) // A poll that is never answered is a failure.
     tab.pass(await tab.waits(isPause))
@@ -157,11 +162,11 @@ describe('a page that wakes', () => {
     const server = () =>
       isAway ? Promise.reject(new TypeError('fetch failed')) : Promise.resolve(events({ id: 'job', rev: 1, final: true }))
     const seen = new Seen<PublicJob>()
-    client('http://server', { fetch: server as typeof fetch }, tab).watch('job', seen.add)
+    client('http://server', { fetch: server }, tab).watch('job', seen.add)
     await tab.waits(isPause)
     isAway = false
     tab.fire(event)
-    await seen.find(() => true)
+    expect(await seen.find(() => true)).toMatchObject({ final: true })
   })
   it('replaces a connection that may have died while it slept', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
@@ -180,6 +185,38 @@ describe('a page that wakes', () => {
     await stage('drawing')
     await sees('drawing')
     expect(requests).toHaveLength(2)
+  })
+})
+
+describe('a page', () => {
+  it('that goes into the back/forward cache has no connection there, and another when it is shown again', async () => {
+    const { tab, stage, sees, seen, connections, requests } = await watched()
+    await seen.find(() => true)
+    tab.fire('pagehide')
+    await vi.waitFor(() => expect(connections.size).toBe(0))
+    tab.fire('pageshow')
+    await stage('drawing')
+    await sees('drawing')
+    expect(requests).toHaveLength(2)
+  })
+  it('whose own function throws hears of that itself, and is shown what comes next', async () => {
+    const uncaught: unknown[] = []
+    const { jobs, job, stage, sees, requests } = await watched()
+    const listeners = process.listeners('uncaughtException')
+    process.removeAllListeners('uncaughtException').on('uncaughtException', (error) => uncaught.push(error))
+    onTestFinished(() => {
+      process.removeAllListeners('uncaughtException')
+      for (const listener of listeners) process.on('uncaughtException', listener)
+    })
+    const mistake = new Error('a mistake of the page')
+    await sees('drawing', stage)
+    jobs.watch(job.id, ({ stage: now }) => {
+      if (now?.key === 'saving') throw mistake
+    })
+    await sees('saving', stage)
+    await sees('ready', stage)
+    expect(uncaught).toEqual([mistake])
+    expect(requests).toHaveLength(1)
   })
 })
 
@@ -273,13 +310,9 @@ describe('what a page sees', () => {
   })
 })
 
-/** Time that passes for a page as soon as it waits for it. */
-function passing(tab: Tab): { stop: () => void } {
-  let isOver = false
-  void (async () => {
-    while (!isOver) tab.pass(await tab.waits((ms) => ms <= 500))
-  })()
-  return { stop: () => (isOver = true) }
+/** Ends the waits of a page as soon as it waits, until the signal aborts. */
+async function passing(tab: Tab, until: AbortSignal): Promise<void> {
+  while (!until.aborted) tab.pass(await tab.waits((ms) => ms <= 500))
 }
 
 /** Not one after which a silent connection is given up. */

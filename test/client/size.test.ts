@@ -23,3 +23,14 @@ it('jobtable/client is smaller than 5 kB, gzipped, and takes nothing of the serv
   expect(size).toBeLessThan(5_000)
   expect(inputs.filter((file) => !/^src\/client\/|^node_modules\/eventsource-parser\//.test(file))).toEqual([])
 })
+
+it('jobtable/element with all of its client is smaller than 10 kB, gzipped', async () => {
+  const { size, inputs } = await bundled('src/element/index.ts')
+  expect(size).toBeLessThan(10_000)
+  expect(inputs.filter((file) => !/^src\/(?:client|element)\/|^node_modules\/eventsource-parser\//.test(file))).toEqual([])
+})
+
+it('jobtable/react adds less than 1.2 kB to the client, gzipped', async () => {
+  const { size } = await bundled('src/react/index.ts', ['react'])
+  expect(size).toBeLessThan(6_200)
+})

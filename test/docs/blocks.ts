@@ -2,6 +2,7 @@
  * The code blocks of the documentation, and what is promised of each. The words after the language say it:
  *
  *     ```ts              type-checked, as a module of its own
+ *     ```tsx             the same, with elements of React
  *     ```ts run          also run; what it prints must be the ```text block that follows, where `...` stands for anything
  *     ```sh              every command must exist: npm scripts, files, jobtable's own commands and their options
  *     ```sql             every statement must be accepted by a jobtable database on SQLite
@@ -35,6 +36,7 @@ export interface Block {
 
 const CHECKS: Readonly<Record<string, Check>> = {
   ts: 'types',
+  tsx: 'types',
   sh: 'shell',
   sql: 'sql',
   json: 'json',
@@ -82,7 +84,7 @@ export function parseBlocks(document: string, text: string): Block[] {
       document,
       line: i + 2,
       ...promised(info, `${document}:${i + 1}`),
-      ...named(code, i + 2),
+      ...named(code, i + 2, info),
       code: code.join('\n'),
       source: source.join('\n'),
     })
@@ -104,9 +106,9 @@ function promised(info: string, where: string): { language: string; check: Check
   )
 }
 
-function named(code: readonly string[], line: number): { name: string } {
-  const name = /^\/\/ ([\w./-]+\.ts)$/.exec(code[0] ?? '')?.[1]
-  return { name: name ?? `line-${line}.ts` }
+function named(code: readonly string[], line: number, info: string): { name: string } {
+  const name = /^\/\/ ([\w./-]+\.tsx?)$/.exec(code[0] ?? '')?.[1]
+  return { name: name ?? `line-${line}.${info.startsWith('tsx') ? 'tsx' : 'ts'}` }
 }
 
 function indexFrom(lines: readonly string[], start: number, matches: (line: string) => boolean): number {

@@ -51,7 +51,7 @@ test('every ts block type-checks', ({ skip }) => {
     JSON.stringify({
       extends: '../../tsconfig.json',
       compilerOptions: { moduleDetection: 'force', noUnusedLocals: false, noUnusedParameters: false },
-      include: ['**/*.ts'],
+      include: ['**/*.ts', '**/*.tsx'],
       exclude: [],
     }),
   )

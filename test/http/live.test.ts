@@ -84,6 +84,20 @@ describe('a stream', () => {
     const shown = (await new EventReader(response).rest()).filter(({ event }) => event === 'job')
     expect(shown.map(({ data }) => (JSON.parse(data!) as PublicJob).id)).toEqual([two.id])
   })
+  it('of a job that cannot be shown closes, and the others go on', async () => {
+    const made = await place()
+    const [one, two] = [await made.enqueue(), await made.enqueue()]
+    const pages = [await watch(made, one.id), await watch(made, two.id)] as const
+    for (const page of pages) await page.job()
+    const broken = vi.spyOn(made.queue.types, 'get').mockImplementationOnce(() => {
+      throw new Error('a mistake in a label')
+    })
+    await one.cancel()
+    expect(await pages[0].rest()).toEqual([])
+    broken.mockRestore()
+    await two.cancel()
+    expect(await pages[1].job()).toMatchObject({ status: 'canceled' })
+  })
   it('closes without the end when the handler is closed', async () => {
     const made = await place()
     const page = await watch(made, (await made.enqueue()).id)

@@ -34,7 +34,7 @@ export async function place(options: Partial<HttpOptions> & { locale?: 'en' | 'z
     retry: { maxAttempts: 3 },
     run: (job) => leadOf(job.id).run(job),
   })
-  const handler = httpHandler(queue, { secrets: [SECRET], ...options } as HttpOptions)
+  const handler = httpHandler(queue, { ...(!options.authorize && { secrets: [SECRET] }), ...options } as HttpOptions)
   onTestFinished(async () => {
     await handler.close()
     for (const lead of leads.values()) lead.end()

@@ -1,0 +1,215 @@
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { JobsError, PublicJob } from '../../src/client/index.js'
+import { defineJobProgress, type JobProgressElement } from '../../src/element/define.js'
+import type { Authorize } from '../../src/http/index.js'
+import { served } from '../client/support.js'
+import { withFile } from '../http/support.js'
+import { window } from './dom.js'
+
+defineJobProgress()
+
+/** An element on a page, and what is seen and heard of it. */
+function element(attributes: Record<string, string>, properties: Partial<JobProgressElement> = {}) {
+  const host = document.createElement('job-progress')
+  for (const [name, value] of Object.entries(attributes)) host.setAttribute(name, value)
+  Object.assign(host, properties)
+  document.body.append(host)
+  onTestFinished(() => host.remove())
+  const part = (name: string) => host.shadowRoot!.querySelector<HTMLElement>(`[part=${name}]`)!
+  const spoken: string[] = []
+  new MutationObserver(() => spoken.push(part('spoken').textContent)).observe(part('spoken'), { childList: true })
+  return {
+    host,
+    part,
+    spoken,
+    text: (name: string) => part(name).textContent,
+    bar: () => Object.fromEntries([...part('track').attributes].map(({ name, value }) => [name, value])),
+    /** The next snapshot of which this holds. */
+    shows: (is: (job: PublicJob) => boolean) =>
+      new Promise<void>((resolve) => {
+        if (host.snapshot && is(host.snapshot)) resolve()
+        host.addEventListener('jobchange', () => {
+          if (is(host.snapshot!)) resolve()
+        })
+      }),
+  }
+}
+
+async function bench(options: Parameters<typeof served>[0] = {}) {
+  const made = await served(options)
+  const path = `${made.origin}/jobs`
+  return { ...made, path }
+}
+
+describe('<job-progress>', () => {
+  it('shows each stage of a job as a progress bar, in words and in numbers, to its end', async () => {
+    const { enqueue, token, path, queue, lead } = await bench()
+    const job = await enqueue()
+    const { shows, text, bar } = element({ job: job.id, path, token: await token(job.id), label: 'Export' })
+    await shows(({ status }) => status === 'pending')
+    expect(text('label')).toBe('Waiting to start')
+    expect(bar()).toMatchObject({ role: 'progressbar', 'aria-label': 'Export', 'aria-valuemin': '0', 'aria-valuemax': '100' })
+    expect(bar()).not.toHaveProperty('aria-valuenow')
+    queue.work()
+    await lead(job.id).tell(async (context) => {
+      context.progress(0.42)
+      await context.stage('saving')
+    })
+    await shows(({ stage }) => stage?.key === 'saving')
+    expect([text('label'), text('value'), text('detail')]).toEqual(['Saving <b>', '42%', 'Step 2 of 3'])
+    expect(bar()).toMatchObject({ 'aria-valuenow': '42', 'aria-valuetext': 'Saving <b>, 42%' })
+    lead(job.id).end()
+    await shows(({ final }) => final)
+    expect([text('label'), text('value'), text('detail')]).toEqual(['Done', '100%', ''])
+  })
+  it('says aloud what stage it is, and nothing of the numbers in between', async () => {
+    const { enqueue, token, path, queue, lead } = await bench()
+    const job = await enqueue()
+    const { shows, spoken, part } = element({ job: job.id, path, token: await token(job.id) })
+    expect(part('spoken').getAttribute('aria-live')).toBe('polite')
+    await shows(({ status }) => status === 'pending')
+    queue.work()
+    await lead(job.id).tell((context) => context.stage('drawing'))
+    for (const progress of [0.1, 0.2, 0.3]) {
+      await lead(job.id).tell((context) => context.progress(progress))
+      await shows((now) => now.progress === progress)
+    }
+    lead(job.id).end()
+    await shows(({ final }) => final)
+    await vi.waitFor(() => expect(spoken).toEqual(['Waiting to start', 'Drawing · Step 1 of 3', 'Done']))
+  })
+  it('speaks Chinese where the page does, and has the words of the server in Chinese too', async () => {
+    const { enqueue, token, path, queue, lead } = await bench()
+    const job = await enqueue()
+    const page = document.createElement('main')
+    page.lang = 'zh-CN'
+    document.body.append(page)
+    const { host, shows, text, part } = element({ job: job.id, path, token: await token(job.id, ['view', 'cancel']) })
+    page.append(host)
+    queue.work()
+    await lead(job.id).tell((context) => context.stage('drawing'))
+    await shows(({ stage }) => stage?.label === '正在绘制')
+    expect([text('label'), text('detail'), part('cancel').textContent]).toEqual(['正在绘制', '第 1 步，共 3 步', '取消'])
+  })
+  it('counts down to the next attempt, and says which one of how many it is', async () => {
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { host, text } = element({ job: 'job' })
+    const soon = new Date(Date.now() + 20_000).toISOString()
+    host.snapshot = snapshot({ status: 'retrying', retryAt: soon, attempt: 1, maxAttempts: 5 })
+    await vi.advanceTimersByTimeAsync(0)
+    expect(text('detail')).toBe('Trying again in 20 s · attempt 2 of 5')
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(text('detail')).toBe('Trying again in 15 s · attempt 2 of 5')
+    await vi.advanceTimersByTimeAsync(15_000)
+    expect(text('detail')).toBe('Trying again now · attempt 2 of 5')
+    expect(text('spoken')).toBe('Interrupted · attempt 2 of 5')
+  })
+  it('says why a job has failed, as text', async () => {
+    const { host, text, part } = element({ job: 'job' })
+    host.snapshot = snapshot({ status: 'failed', final: true, userMessage: '<img src=x onerror=alert(1)>' })
+    await vi.waitFor(() => expect(text('detail')).toBe('<img src=x onerror=alert(1)>'))
+    expect(part('box').querySelector('img')).toBeNull()
+    expect(text('label')).toBe('Failed')
+  })
+  it('cancels, where the token permits that, and shows it', async () => {
+    const { enqueue, token, path } = await bench()
+    const [may, mayNot] = [await enqueue(), await enqueue()]
+    const one = element({ job: may.id, path, token: await token(may.id, ['view', 'cancel']) })
+    const two = element({ job: mayNot.id, path, token: await token(mayNot.id, ['view']) })
+    await Promise.all([one.shows(() => true), two.shows(() => true)])
+    expect([one.part('cancel').hidden, two.part('cancel').hidden]).toEqual([false, true])
+    one.part('cancel').click()
+    await one.shows(({ status }) => status === 'canceled')
+    expect([one.text('label'), one.part('cancel').hidden]).toEqual(['Canceled', true])
+  })
+  it('offers the file of a job that has one, at an address of the moment', async () => {
+    const made = await bench()
+    const job = await withFile(made, 'report.pdf', 'the content')
+    const getToken = (ids: readonly string[]) => made.token([...ids], ['view', 'download'])
+    const { shows, part } = element({ job: job.id, path: made.path }, { getToken })
+    await shows(({ final }) => final)
+    expect([part('download').textContent, part('download').hidden]).toEqual(['Download report.pdf', false])
+    const clicked = new Promise<string>((resolve) => {
+      const click = vi.spyOn(window.HTMLAnchorElement.prototype, 'click')
+      onTestFinished(() => click.mockRestore())
+      click.mockImplementation(function (this: { href: string }) {
+        resolve(this.href)
+      })
+    })
+    part('download').click()
+    expect(await (await fetch(await clicked)).text()).toBe('the content')
+  })
+  it('says that something did not work, and takes back a button that is not permitted', async () => {
+    const authorize: Authorize = (_, { action }) => action === 'view'
+    const { enqueue, path } = await bench({ authorize })
+    const { shows, text, spoken, part } = element({ job: (await enqueue()).id, path })
+    await shows(() => true)
+    expect(part('cancel').hidden).toBe(false)
+    part('cancel').click()
+    await vi.waitFor(() => expect(text('detail')).toBe('This could not be canceled.'))
+    expect(part('cancel').hidden).toBe(true)
+    await vi.waitFor(() => expect(spoken.at(-1)).toBe('This could not be canceled.'))
+  })
+  it('tells the page of what it shows, and why it shows nothing', async () => {
+    const { token, path } = await bench()
+    const { host, text, bar } = element({ job: 'other', path, token: await token('mine') })
+    const error = await new Promise<JobsError>((resolve) => {
+      host.addEventListener('joberror', (event) => resolve((event as CustomEvent<JobsError>).detail))
+    })
+    expect(error).toMatchObject({ status: 403 })
+    expect(text('label')).toContain('You have no access')
+    expect(bar()).not.toHaveProperty('aria-valuenow')
+  })
+  it('follows another job when its attribute changes, and lets go when it is taken off the page', async () => {
+    const { enqueue, token, path, connections } = await bench()
+    const [one, two] = [await enqueue(), await enqueue()]
+    const { host, shows } = element({ job: one.id, path, token: await token([one.id, two.id]) })
+    await shows(({ id }) => id === one.id)
+    host.setAttribute('job', two.id)
+    await shows(({ id }) => id === two.id)
+    expect(connections.size).toBe(1)
+    host.remove()
+    await vi.waitFor(() => expect(connections.size).toBe(0))
+  })
+  it('shares a connection with the others of its page that have the same function for tokens', async () => {
+    const { enqueue, token, path, requests } = await bench()
+    const [one, two] = [await enqueue(), await enqueue()]
+    const getToken = (ids: readonly string[]) => token([...ids])
+    const pages = [element({ job: one.id, path }, { getToken }), element({ job: two.id, path }, { getToken })]
+    for (const { shows } of pages) await shows(() => true)
+    expect(requests).toHaveLength(1)
+  })
+  it('takes what was set on it before it was defined', async () => {
+    const host = document.createElement('late-progress') as JobProgressElement
+    host.setAttribute('job', 'job')
+    host.snapshot = snapshot({ status: 'succeeded', final: true })
+    document.body.append(host)
+    onTestFinished(() => host.remove())
+    defineJobProgress('late-progress')
+    await vi.waitFor(() => expect(host.shadowRoot?.querySelector('[part=label]')?.textContent).toBe('Done'))
+  })
+})
+
+function snapshot(more: Partial<PublicJob>): PublicJob {
+  return {
+    id: 'job',
+    type: 'export',
+    status: 'running',
+    final: false,
+    rev: 1,
+    stage: null,
+    progress: null,
+    attempt: 1,
+    maxAttempts: 5,
+    retryAt: null,
+    userMessage: null,
+    cancelRequested: false,
+    createdAt: null,
+    finishedAt: null,
+    result: null,
+    file: null,
+    streams: [],
+    ...more,
+  }
+}
