@@ -50,7 +50,8 @@ const OTHER = (transaction: string): string =>
 /** Parameters are texts: some libraries know no other way to say which type a null is of. */
 const RECORD = `
 WITH held AS MATERIALIZED (
-  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')} FOR NO KEY UPDATE OF jobs
+  SELECT jobs.id FROM {jobs} AS jobs WHERE jobs.id = $1::text AND ${HOLDS('$2::text')}
+    AND NOT (${OTHER('$10')}) FOR NO KEY UPDATE OF jobs
 ), written AS (
   INSERT INTO {steps} AS steps (job_id, name, kind, state, attempt, request, provider_key, value, started_at, ended_at)
   SELECT held.id, $3::text, $4::text, $5::text, $6::int, $7::text::json, $8::text, $9::text::json, {now},
