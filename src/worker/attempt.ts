@@ -282,7 +282,7 @@ export class Attempt implements JobContext<unknown>, Reporter, Stopped {
     // Noted before it is there, so that it can be found and deleted whatever becomes of the attempt.
     const note = async (key: string): Promise<void> => {
       const event: NewEvent = { kind: 'file', attempt: this.attempt, message: key, data: null }
-      if (this.#late('file') || !(await this.#env.reports.note(this, event)))
+      if (this.#late('file') || !(await this.#env.reports.note(this, event, this.signal)))
         throw new JobtableError('lease_lost', `the attempt has ended, or its job is completed, so ${key} is not stored`)
     }
     const options = { ...(contentType !== undefined && { contentType }), signal: this.signal, note }

@@ -77,12 +77,13 @@ class Lane {
   take(reporter: Reporter): Pending | undefined {
     const pending = this.#pending.get(reporter)
     this.#pending.delete(reporter)
+    if (this.#pending.size === 0) this.#disarm()
     return pending
   }
 
   /** What is under way is not kept either, should it come back. */
   drop(reporter: Reporter): void {
-    this.#pending.delete(reporter)
+    this.take(reporter)
     this.#inFlight.delete(reporter)
   }
 
@@ -92,11 +93,15 @@ class Lane {
 
   async flush(): Promise<void> {
     while (this.#writing) await this.#writing
-    clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.#disarm()
     if (this.#pending.size === 0) return
     this.#writing = this.#writeAll().finally(() => (this.#writing = undefined))
     await this.#writing
+  }
+
+  #disarm(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
   async #writeAll(): Promise<void> {
@@ -116,7 +121,7 @@ export class Reports {
   readonly #common = new Lane(INTERVAL_MS, (batch) => this.#write(batch))
   readonly #aside = new Lane(LOCKED_INTERVAL_MS, (batch) => this.#write(batch))
   /** Those whose row was locked when it was to be written last. */
-  readonly #locked = new Set<Reporter>()
+  readonly #locked = new WeakSet<Reporter>()
 
   constructor(store: Store, onError: (error: unknown) => void) {
     this.#store = store
@@ -142,18 +147,29 @@ export class Reports {
 
   /** Writes all that waits with what this reporter has, or of all reporters; resolves when it is stored, or could not be. Never rejects. */
   async flush(reporter?: Reporter): Promise<void> {
-    await Promise.all((reporter ? [this.#laneOf(reporter)] : [this.#common, this.#aside]).map((lane) => lane.flush()))
+    if (reporter) await this.#flushOf(reporter)
+    else await Promise.all([this.#common.flush(), this.#aside.flush()])
   }
 
-  /** Writes one event now, after what waits. Rejects when it could not be stored; answers whether the claim is still held. */
-  async note(reporter: Reporter, event: NewEvent): Promise<boolean> {
+  /** Its row may turn out to be locked meanwhile, or to be free again: what it has goes to the other lane then. */
+  async #flushOf(reporter: Reporter): Promise<void> {
+    let lane: Lane
+    do await (lane = this.#laneOf(reporter)).flush()
+    while (this.#laneOf(reporter) !== lane)
+  }
+
+  /**
+   * Writes one event now, after what waits. Rejects when it could not be stored; answers whether the claim is still held. Waits for a row
+   * that is locked, but not for long, nor once the signal is aborted.
+   */
+  async note(reporter: Reporter, event: NewEvent, signal: AbortSignal): Promise<boolean> {
     await this.flush(reporter)
     const until = performance.now() + LOCKED_PATIENCE_MS
     for (;;) {
       const [outcome] = await this.#store.report([{ id: reporter.id, token: reporter.token, events: [event] }])
       if (outcome === 'lost') reporter.leaseLost()
       if (outcome !== 'locked') return outcome === 'written'
-      if (performance.now() > until) throw rowLocked(reporter)
+      if (signal.aborted || performance.now() > until) throw rowLocked(reporter)
       await new Promise((resolve) => setTimeout(resolve, LOCKED_PAUSE_MS))
     }
   }
