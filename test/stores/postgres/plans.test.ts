@@ -14,7 +14,7 @@ import { insertAll } from '../../../src/stores/postgres/insert.js'
 import { cancelAll, get, repairAll } from '../../../src/stores/postgres/people.js'
 import { prune } from '../../../src/stores/postgres/prune.js'
 import { scout } from '../../../src/stores/postgres/scout.js'
-import { reportAll, settleAll } from '../../../src/stores/postgres/settle.js'
+import { reportAll, settleAll, settleFree } from '../../../src/stores/postgres/settle.js'
 import { readStream, streamsOf } from '../../../src/stores/postgres/streams.js'
 import { beat, lostClaims } from '../../../src/stores/postgres/workers.js'
 import { newJob } from '../../../src/testing/new-job.js'
@@ -150,6 +150,8 @@ const CASES: [name: string, query: () => Query, indexes: string[]][] = [
   ['a scout', () => statements(scout(text, request, fromHere.places))[0]!, ['jobs_claimable']],
   ['a claim that settles', () => statements(claim(text, request, settlements))[0]!, ['jobs_claimable', 'jobs_pkey', 'ctid']],
   ['a settlement', () => statements(settleAll(text, settlements))[0]!, ['jobs_pkey']],
+  ['a settlement in the transaction of a product', () => statements(settleAll(text, settlements, 'patient'))[0]!, ['jobs_pkey']],
+  ['the look for rows that nobody has locked', () => statements(settleFree(text, settlements))[0]!, ['jobs_pkey']],
   ['the look at what was not settled', () => statements(settleAll(text, settlements), [])[1]!, ['jobs_pkey']],
   ['a report', () => statements(reportAll(text, [{ id: 'running-1', token: 't', stage: 's' }]))[0]!, ['jobs_pkey']],
   ['a report with streams', () => statements(reportAll(text, [streaming]))[0]!, ['jobs_pkey']],
