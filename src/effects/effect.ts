@@ -1,5 +1,7 @@
 /** What an effect is given, what its provider knows it by, and which errors say for certain that nothing has happened. */
 import { createHash } from 'node:crypto'
+import { classify } from '../classify/index.js'
+import { flatten, unwrap } from '../classify/unwrap.js'
 import type { Classification } from '../errors.js'
 import { canonicalJson, readJson, type JsonValue } from '../json.js'
 import { BY_PERSON, type StepRow } from './record.js'
@@ -100,10 +102,28 @@ const UNSENT: ReadonlySet<string> = new Set(['connection_refused', 'dns_failed']
  * What an error says for certain: the provider has refused for good, or for now, as whoever has too much to do or was never reached.
  * Undefined where the call may have happened.
  */
-export function refusalOf({ kind, code }: Classification): 'for_good' | 'for_now' | undefined {
+export function refusalOf(error: unknown, said: Classification): Refusal | undefined {
+  const refusal = refusalBy(said)
+  return refusal === 'for_good' && mayHaveHappened(error) ? 'for_now' : refusal
+}
+
+export type Refusal = 'for_good' | 'for_now'
+
+function refusalBy({ kind, code }: Classification): Refusal | undefined {
   if (kind === 'permanent') return DOUBTFUL.has(code) ? undefined : 'for_good'
   if (kind === 'rate_limited') return code === 'provider_unavailable' ? undefined : 'for_now'
   return UNSENT.has(code) ? 'for_now' : undefined
+}
+
+/**
+ * What a handler or its type calls permanent may have come from a timeout all the same. It is taken at its word, but keeps its key: a provider that
+ * knows its keys then still guards against the word's being wrong.
+ */
+function mayHaveHappened(error: unknown): boolean {
+  return flatten(unwrap(error)).some((part) => {
+    const { kind, code } = classify(part)
+    return kind === 'unknown_outcome' || (kind === 'transient' && !UNSENT.has(code) && code !== 'unknown')
+  })
 }
 
 export function bodyOf<Body>(request: Body | (() => Body | Promise<Body>)): Body | Promise<Body> {

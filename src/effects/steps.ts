@@ -158,7 +158,7 @@ export class Steps {
     try {
       value = await options.run(JSON.parse(started.request) as Body, { key: started.key, signal })
     } catch (error) {
-      const refusal = doubt ? undefined : refusalOf(this.#env.classify(error))
+      const refusal = doubt ? undefined : refusalOf(error, this.#env.classify(error))
       if (refusal !== undefined) {
         const key = refusal === 'for_good' ? nextKey(started.key) : started.key
         await this.#record({ ...started, key, kind: 'effect', state: 'refused' })

@@ -138,6 +138,38 @@ describe.each(DATABASES)('job.effect on $name', ({ place }) => {
     })
 
     it.each([
+      ['its cause', (cause: Error) => new PermanentError('the provider is too slow', { code: 'too_slow', cause }), undefined],
+      [
+        'the error itself, which only the type calls permanent',
+        (error: Error) => error,
+        () => ({ kind: 'permanent', code: 'too_slow', blame: 'provider' }) as const,
+      ],
+    ])('what is called permanent keeps the key where it may have happened all the same: %s', async (_, thrown, classify) => {
+      const keys: string[] = []
+      const { enqueue, drain } = defineJob(
+        await place(),
+        ({ effect }) =>
+          effect('charge', {
+            request: { n: 1 },
+            run: async (_body, { key }) => {
+              keys.push(key)
+              if (keys.length === 1) throw thrown(brokenOff())
+              return null
+            },
+            onUnknown: 'same_key',
+          }),
+        { type: { classify } },
+      )
+      const job = await enqueue()
+      await drain()
+      expect((await job.refresh()).status).toBe('failed')
+      await job.retry()
+      await drain()
+      expect((await job.refresh()).status).toBe('succeeded')
+      expect(keys).toEqual([keys[0], keys[0]])
+    })
+
+    it.each([
       ['the same one', false, (key: string) => [key, key]],
       ['another one where its request is another', true, (key: string) => [key, `${key}-2`]],
     ])('a refusal for now leaves the next call its key: %s', async (_, drawn, keys) => {

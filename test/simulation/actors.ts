@@ -8,7 +8,7 @@ import type { FileStore } from '../../src/files.js'
 import type { Job } from '../../src/job.js'
 import type { Logger } from '../../src/logger.js'
 import { Queue } from '../../src/queue.js'
-import type { Status } from '../../src/transition.js'
+import { isFinal, type Status } from '../../src/transition.js'
 import type { Worker } from '../../src/worker/worker.js'
 import { WriteRefused, type Database } from './database.js'
 import { defineTypes, payloadOf, TYPES } from './handlers.js'
@@ -246,8 +246,8 @@ export class Actors {
     const told = (...expected: (Status | undefined)[]): void => {
       this.#waiting--
       const status = invariants.row(job.id)?.status
-      // It may have been repaired, or deleted, since it was looked at.
-      const stale = status === undefined || status === 'pending' || status === 'running' || status === 'retrying'
+      // It may have been repaired, and have run again, or been deleted, since it was looked at.
+      const stale = status === undefined || !isFinal(status) || invariants.endedAs(job.id, expected[0])
       this.#world.coverage.count(`result: ${expected[0] ?? 'deleted'}`)
       if (!expected.includes(status) && !stale)
         this.#world.fail('whoever waits is told the truth', `${job.id} is ${status}, and not ${expected[0]}`)

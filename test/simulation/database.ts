@@ -182,6 +182,7 @@ export class Database {
     // The arguments are those of this very method, which TypeScript cannot follow.
     const execute = this.#store[method] as unknown as (...args: readonly unknown[]) => Promise<Answer<M>>
     const answer = await execute.apply(this.#store, args)
+    if (method === 'heartbeat' && (answer as Answer<'heartbeat'>).alive) host.beatAt = this.#world.time.now
     for (const id of lockedOf(method, args, answer)) host.trouble(this.locks.until(id) + LOCKED_PAUSE_MS)
     await this.#observe(host, method, args, answer)
     return method === 'workers' ? (this.#seenFrom(host, answer as Answer<'workers'>) as Answer<M>) : answer

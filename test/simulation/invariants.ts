@@ -15,6 +15,7 @@ import type {
   WorkerRow,
 } from '../../src/store.js'
 import { holds, settlementsOf, type Method } from './connection.js'
+import type { Status } from '../../src/transition.js'
 import { EffectRules } from './effect-rules.js'
 import type { Run } from './ledger.js'
 import { Promptness } from './promptness.js'
@@ -48,6 +49,8 @@ export class Invariants {
   readonly #tokens = new Set<string>()
   /** What claims have appended to their stream, and the store has taken. */
   readonly #texts = new Map<string, string>()
+  /** Every status that a job has ever had. */
+  readonly #statuses = new Set<string>()
   #rows = new Map<string, JobRow>()
   #workers = new Map<string, WorkerRow>()
   readonly #world: World
@@ -73,6 +76,11 @@ export class Invariants {
   /** A producer was told that this job is stored. */
   acknowledged(id: string): void {
     this.#acknowledged.add(id)
+  }
+
+  /** Whether the job has ever been in this status. */
+  endedAs(id: string, status: Status | undefined): boolean {
+    return status !== undefined && this.#statuses.has(`${id} ${status}`)
   }
 
   row(id: string): JobRow | undefined {
@@ -121,6 +129,7 @@ export class Invariants {
     this.#rows = after
     this.#checkWorkers(seen)
     for (const row of changed) this.#checkKey(row)
+    for (const { id, status } of changed) this.#statuses.add(`${id} ${status}`)
     if (changed.length > 0) this.changedAt = this.#world.time.now
     if (seen.method === 'claim') this.#tokens.add((seen.args[0] as ClaimRequest).token)
     return changed

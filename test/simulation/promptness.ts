@@ -99,22 +99,34 @@ export class Promptness {
     const nearby = (other: Host): boolean => other.machine === host.machine
     // Where the system does not tell processes apart, nobody can see that one is gone.
     if (processIdentity() !== null) this.#recoversWithin(GONE_SEEN_WITHIN_MS, claims, nearby)
-    this.#recoversWithin(plan.leaseMs * 1.25 + SLACK_MS, claims, () => true)
+    this.#recoversByLease(host, this.#world.time.now, claims)
+  }
+
+  /** A last heartbeat may have been on its way when its process went. */
+  #recoversByLease(host: Host, since: number, claims: readonly JobRow[]): void {
+    const { plan, time } = this.#world
+    const withinMs = plan.leaseMs * 1.25 + SLACK_MS
+    time.after(since + withinMs - time.now, null, () => {
+      if (host.beatAt > since) this.#recoversByLease(host, host.beatAt, claims)
+      else this.#checkRecovered(since, claims, () => true)
+    })
   }
 
   #recoversWithin(withinMs: number, claims: readonly JobRow[], couldSee: (host: Host) => boolean): void {
     const { time } = this.#world
     const since = time.now
-    time.after(withinMs, null, () => {
-      const wasWell = (host: Host): boolean =>
-        host.alive && !host.stopping && !host.frozen && Math.max(host.upSince, host.troubledAt) < since
-      const witness = [...this.#hosts.values()].find((host) => wasWell(host) && couldSee(host))
-      const left = claims.find(({ id, claimToken }) => this.#isHeld(id, claimToken) && this.lockedUntil(id) < since)
-      if (!witness || !left) return
-      this.#world.fail(
-        'lost jobs run again soon',
-        `${left.id} is still held by a process that is gone, though ${witness.name} is well`,
-      )
-    })
+    time.after(withinMs, null, () => this.#checkRecovered(since, claims, couldSee))
+  }
+
+  #checkRecovered(since: number, claims: readonly JobRow[], couldSee: (host: Host) => boolean): void {
+    const wasWell = (host: Host): boolean =>
+      host.alive && !host.stopping && !host.frozen && Math.max(host.upSince, host.troubledAt) < since
+    const witness = [...this.#hosts.values()].find((host) => wasWell(host) && couldSee(host))
+    const left = claims.find(({ id, claimToken }) => this.#isHeld(id, claimToken) && this.lockedUntil(id) < since)
+    if (!witness || !left) return
+    this.#world.fail(
+      'lost jobs run again soon',
+      `${left.id} is still held by a process that is gone, though ${witness.name} is well`,
+    )
   }
 }

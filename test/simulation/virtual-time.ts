@@ -32,6 +32,8 @@ export class Host {
   toldToStop = false
   /** The last moment at which something kept it from working as it should, in true time. */
   troubledAt: number
+  /** When its lease was last extended, in true time. */
+  beatAt = -1
   /** When the last of its late calls takes effect, in true time. */
   lateUntil = -1
   /** Timers that are set and have neither fired nor been cleared. */
