@@ -103,22 +103,21 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
   async function read(wants: readonly Want[]): Promise<number> {
     const since = Date.now()
     const isPoll = since < pollUntil
-    const { signal } = (connection = new AbortController())
-    const abort = connection.abort.bind(connection)
+    const own = (connection = new AbortController())
     let isSilent = false
     let callOff = (): void => {}
     const expect = (ms: number): void => {
       callOff()
       callOff = after(ms, () => {
         isSilent = true
-        abort()
+        own.abort()
       })
     }
     asked = new Set(wants.flatMap(keysOf))
     try {
-      await receive(wants, isPoll, signal, expect)
+      await receive(wants, isPoll, own.signal, expect)
     } catch (error) {
-      if (signal.aborted && !isSilent) return 0
+      if (own.signal.aborted && !isSilent) return 0
       if (error instanceof JobsError && error.status !== 429 && error.status < 500) return refused(wants, error)
       if (isSilent && !isPoll) {
         pollUntil = Date.now() + POLLING_MS
@@ -159,7 +158,8 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     expect(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
     const init = { headers, signal, cache: 'no-store' as const }
     const response = await environment.fetch(addressOf(wants, isPoll), init)
-    if (!response.ok) throw await errorOf(response)
+    // What is no stream of events is the page of something else, such as that of a product for addresses that it does not know.
+    if (!/event-stream/.test(response.headers.get('content-type')!)) throw await errorOf(response)
     refusals = 0
     const parser = createParser({ onEvent: heard })
     const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
