@@ -38,6 +38,8 @@ type Told = PublicJob & PublicText & { id: string; name: string }
 export interface ReaderHost {
   wants(): Want[]
   known(id: string): Known
+  /** The server has let us see these. */
+  allowed(wants: readonly Want[]): void
   took(id: string, news: News): void
   /** Nothing comes of these. */
   refused(ids: readonly string[], error: JobsError): void
@@ -161,6 +163,7 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     // What is no stream of events is the page of something else, such as that of a product for addresses that it does not know.
     if (!/event-stream/.test(response.headers.get('content-type')!)) throw await errorOf(response)
     refusals = 0
+    host.allowed(wants)
     const parser = createParser({ onEvent: heard })
     const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
