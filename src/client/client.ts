@@ -150,30 +150,21 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
 
   function update({ environment, tabs, readers }: Live): void {
     const others = new Set(tabs.others().map(({ id }) => id))
-    for (const [id, known] of jobs) {
-      if (known.watchers.size === 0 && !others.has(id)) jobs.delete(id)
-      else if (tabs.role() === 'following' && !known.source) void enter(known)
-    }
-    tabs.want(wantsFrom('leader'))
+    for (const [id, known] of jobs) if (known.watchers.size === 0 && !others.has(id)) jobs.delete(id)
+    tabs.want(wanted(({ source }) => source === 'leader'))
     while (readers.length * MOST_JOBS < toRead().length) readers.push(readerFrom(readers.length * MOST_JOBS, environment))
     for (const reader of readers) reader.update()
   }
 
   /** Of a part of what is to be read, for an address can only be so long. */
   function readerFrom(first: number, environment: Environment): Reader {
-    const host = { wants: () => toRead().slice(first, first + MOST_JOBS), known: knownOf, took: take, refused }
+    const host = { wants: () => toRead().slice(first, first + MOST_JOBS), known: knownOf, allowed, took: take, refused }
     return createReader(host, { path, locale, environment, tokenFor })
   }
 
   /** Nothing comes from another tab that the server has not let this one see. */
-  async function enter(known: Known): Promise<void> {
-    known.source = 'asking'
-    try {
-      await ask(known.id)
-      known.source = 'leader'
-    } catch {
-      known.source = 'server' // It is told why, or does better, by a connection of its own.
-    }
+  function allowed(wants: readonly Want[]): void {
+    for (const { id } of wants) if (jobs.has(id)) knownOf(id).source ??= 'leader'
     changed()
   }
 
@@ -183,10 +174,10 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     return known
   }
 
-  /** What this tab wants: of all jobs, or of those that it has from this source. */
-  function wantsFrom(source?: Known['source']): Want[] {
+  /** What this tab wants, of the jobs of which that holds. */
+  function wanted(is: (known: Known) => boolean): Want[] {
     return [...jobs.values()].flatMap((known) => {
-      if (known.watchers.size === 0 || (source && known.source !== source)) return []
+      if (known.watchers.size === 0 || !is(known)) return []
       return known.missing([...known.watchers].flatMap(({ name }) => name ?? [])) ?? []
     })
   }
@@ -195,9 +186,9 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
   function toRead(): Want[] {
     const tabs = live?.tabs
     if (!tabs?.role()) return []
-    if (tabs.role() === 'following') return wantsFrom('server')
+    if (tabs.role() === 'following') return wanted(({ source }) => source !== 'leader')
     const names = new Map<string, string[]>()
-    for (const { id, texts } of [...wantsFrom(), ...tabs.others()]) names.set(id, [...(names.get(id) ?? []), ...texts])
+    for (const { id, texts } of [...wanted(() => true), ...tabs.others()]) names.set(id, [...(names.get(id) ?? []), ...texts])
     return [...names].flatMap(([id, texts]) => knownOf(id).missing(texts) ?? [])
   }
 

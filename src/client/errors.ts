@@ -3,7 +3,7 @@ export class JobsError extends Error {
   override readonly name = 'JobsError'
   /** The HTTP status: 401, 403, 404, ... */
   readonly status: number
-  /** As the server names it: `unauthorized`, `token_expired`, `forbidden`, `job_not_found`, ... */
+  /** As the server names it: `unauthorized`, `token_expired`, `forbidden`, `job_not_found`, ...; `http_error` where something else answers. */
   readonly code: string
   /** The ids that are meant, where not all are. */
   readonly jobs: readonly string[] | undefined

@@ -41,8 +41,11 @@ export class Known {
   readonly watchers = new Set<Watcher>()
   readonly texts = new Map<string, StreamedText>()
   job: PublicJob | undefined
-  /** Where a tab that does not lead gets it from: the leader, once the server has said that it may; or itself. */
-  source: 'asking' | 'leader' | 'server' | undefined
+  /**
+   * How a tab that does not lead comes by it: from the one that does, once the server has let this one in itself; or, where the leader may
+   * not read it, from the server. Until that is known it is from the server too.
+   */
+  source: 'leader' | 'server' | undefined
 
   constructor(id: string) {
     this.id = id

@@ -38,6 +38,8 @@ type Told = PublicJob & PublicText & { id: string; name: string }
 export interface ReaderHost {
   wants(): Want[]
   known(id: string): Known
+  /** The server has let us see these. */
+  allowed(wants: readonly Want[]): void
   took(id: string, news: News): void
   /** Nothing comes of these. */
   refused(ids: readonly string[], error: JobsError): void
@@ -103,22 +105,21 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
   async function read(wants: readonly Want[]): Promise<number> {
     const since = Date.now()
     const isPoll = since < pollUntil
-    const { signal } = (connection = new AbortController())
-    const abort = connection.abort.bind(connection)
+    const own = (connection = new AbortController())
     let isSilent = false
     let callOff = (): void => {}
     const expect = (ms: number): void => {
       callOff()
       callOff = after(ms, () => {
         isSilent = true
-        abort()
+        own.abort()
       })
     }
     asked = new Set(wants.flatMap(keysOf))
     try {
-      await receive(wants, isPoll, signal, expect)
+      await receive(wants, isPoll, own.signal, expect)
     } catch (error) {
-      if (signal.aborted && !isSilent) return 0
+      if (own.signal.aborted && !isSilent) return 0
       if (error instanceof JobsError && error.status !== 429 && error.status < 500) return refused(wants, error)
       if (isSilent && !isPoll) {
         pollUntil = Date.now() + POLLING_MS
@@ -159,8 +160,10 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     expect(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
     const init = { headers, signal, cache: 'no-store' as const }
     const response = await environment.fetch(addressOf(wants, isPoll), init)
-    if (!response.ok) throw await errorOf(response)
+    // What is no stream of events is the page of something else, such as that of a product for addresses that it does not know.
+    if (!/event-stream/.test(response.headers.get('content-type')!)) throw await errorOf(response)
     refusals = 0
+    host.allowed(wants)
     const parser = createParser({ onEvent: heard })
     const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     for (let part = await reader.read(); !part.done; part = await reader.read()) {

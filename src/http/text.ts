@@ -109,6 +109,7 @@ export class FollowedText implements Viewer {
     if (this.#job) this.#hub.leave(this.#job, this)
   }
 
+  /** A snapshot is no news of a text. */
   changed(): void {}
   touched(): void {
     this.#changes++

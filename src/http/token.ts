@@ -14,7 +14,7 @@ const ACTIONS: readonly JobAction[] = ['view', 'cancel', 'download']
 export interface TokenScope {
   /** The ids of the jobs. */
   jobs: readonly string[]
-  /** `view` for the snapshot and its changes, `cancel`, `download` for the file. */
+  /** `view` for the snapshot, its changes and the texts of public streams, `cancel`, `download` for the file. */
   actions: readonly JobAction[]
   /** How long the token is good for. */
   expiresIn: Duration

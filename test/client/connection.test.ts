@@ -247,7 +247,8 @@ describe('access', () => {
   it.each([
     ['tokens are not taken', [refusal(401, 'unauthorized'), refusal(401, 'unauthorized')], 401, 'unauthorized'],
     ['the job is not of the token', [refusal(403, 'forbidden', { jobs: ['job'] })], 403, 'forbidden'],
-    ['there is no such job', [new Response('event: gone\ndata: {"id":"job"}\n\n')], 404, 'job_not_found'],
+    ['there is no such job', [stream('event: gone\ndata: {"id":"job"}\n\n')], 404, 'job_not_found'],
+    ['something else answers', [new Response('<h1>The product</h1>')], 200, 'http_error'],
     ['there is no such route', [new Response('<h1>Not found</h1>', { status: 404 })], 404, 'http_error'],
   ])('ends with an error where %s', async (_, answers, status, code) => {
     const { error, requests } = await asked(answers)
@@ -323,5 +324,9 @@ function isPause(ms: number): boolean {
 /** What a server tells, which then closes the connection. */
 function events(...told: object[]): Response {
   const text = told.map((each) => `event: ${'text' in each ? 'text' : 'job'}\ndata: ${JSON.stringify(each)}\n\n`).join('')
-  return new Response(`retry: 1\n\n${text}`, { headers: { 'content-type': 'text/event-stream' } })
+  return stream(`retry: 1\n\n${text}`)
+}
+
+function stream(text: string): Response {
+  return new Response(text, { headers: { 'content-type': 'text/event-stream' } })
 }

@@ -6,6 +6,5 @@ export const window = new Window({ url: 'http://product.example/' })
 Object.assign(globalThis, {
   window,
   document: window.document,
-  IS_REACT_ACT_ENVIRONMENT: true,
   ...(!('navigator' in globalThis) && { navigator: { userAgent: '' } }),
 })

@@ -1,5 +1,5 @@
 import { page } from './support.js'
-import { act, StrictMode } from 'react'
+import { StrictMode } from 'react'
 import { renderToString } from 'react-dom/server'
 import { describe, expect, it, vi } from 'vitest'
 import { jobsClient, type JobsClient, type PublicJob } from '../../src/client/index.js'
@@ -35,7 +35,7 @@ async function bench() {
 describe('useJob', () => {
   it('shows the job as it is, at each stage, and to its end', async () => {
     const { id, path, getToken, queue, lead, connections } = await bench()
-    const { shows, text } = await page(<Job id={id} path={path} getToken={getToken} />)
+    const { shows, text } = page(<Job id={id} path={path} getToken={getToken} />)
     expect(text()).toContain('nothing')
     await shows('pending')
     queue.work()
@@ -55,7 +55,7 @@ describe('useJob', () => {
   it('shows at first what the server has rendered, and then what is newer', async () => {
     const { id, path, getToken, queue, lead, ask, token } = await bench()
     const initial = (await (await ask(`/jobs/${id}`, await token(id))).json()) as PublicJob
-    const { shows, text } = await page(<Job id={id} path={path} getToken={getToken} initial={initial} />)
+    const { shows, text } = page(<Job id={id} path={path} getToken={getToken} initial={initial} />)
     expect(text()).toContain('pending')
     queue.work()
     await lead(id).tell((context) => context.stage('drawing'))
@@ -63,7 +63,7 @@ describe('useJob', () => {
   })
   it('opens one connection in StrictMode, which mounts everything twice', async () => {
     const { id, path, getToken, requests } = await bench()
-    const { shows } = await page(
+    const { shows } = page(
       <StrictMode>
         <Job id={id} path={path} getToken={getToken} />
       </StrictMode>,
@@ -74,7 +74,7 @@ describe('useJob', () => {
   it('shares a connection with the other hooks of the page', async () => {
     const { enqueue, id, path, getToken, requests } = await bench()
     const other = await enqueue()
-    const { shows, text } = await page(
+    const { shows, text } = page(
       <>
         <Job id={id} path={path} getToken={getToken} />
         <Job id={other.id} path={path} getToken={getToken} />
@@ -91,45 +91,45 @@ describe('useJob', () => {
     const render = (n: number) => (
       <Job id={id} path={path} getToken={(ids) => (asked.push(n), token([...ids], ['view', 'cancel']))} />
     )
-    const { shows, show, element } = await page(render(1))
+    const { shows, show, element } = page(render(1))
     await shows('pending')
-    await show(render(2))
+    show(render(2))
     expect(requests).toHaveLength(1)
-    await act(async () => element.querySelector('p')!.click())
+    element.querySelector('p')!.click()
     await shows('canceled')
     expect(asked).toEqual([1, 2])
   })
   it('follows the id that it is given, shows nothing of the one before, and reads nothing without one', async () => {
     const { enqueue, id, path, getToken, queue, lead, requests } = await bench()
-    const { shows, show, text } = await page(<Job id={null} path={path} getToken={getToken} />)
+    const { shows, show, text } = page(<Job id={null} path={path} getToken={getToken} />)
     expect(requests).toEqual([])
-    await show(<Job id={id} path={path} getToken={getToken} />)
+    show(<Job id={id} path={path} getToken={getToken} />)
     await shows('pending')
     const other = await enqueue()
     queue.work()
     await lead(other.id).tell((context) => context.stage('saving'))
-    await show(<Job id={other.id} path={path} getToken={getToken} />)
+    show(<Job id={other.id} path={path} getToken={getToken} />)
     expect(text()).toContain('nothing')
     await shows('Saving <b>')
   })
   it('tells why nothing comes', async () => {
     const { id, path, token } = await bench()
     const getToken = () => token('another')
-    const { shows, text } = await page(<Job id={id} path={path} getToken={getToken} />)
+    const { shows, text } = page(<Job id={id} path={path} getToken={getToken} />)
     await shows('forbidden')
     expect(text()).toBe('nothing forbidden')
   })
   it('lets go when it is unmounted', async () => {
     const { id, path, getToken, connections } = await bench()
-    const { shows, show } = await page(<Job id={id} path={path} getToken={getToken} />)
+    const { shows, show } = page(<Job id={id} path={path} getToken={getToken} />)
     await shows('pending')
-    await show(null)
+    show(null)
     await vi.waitFor(() => expect(connections.size).toBe(0))
   })
   it('uses the client of a provider, which stays open', async () => {
     const { id, path, getToken, connections, requests } = await bench()
     const client: JobsClient = jobsClient({ path, getToken })
-    const { shows, show } = await page(
+    const { shows, show } = page(
       <JobsProvider client={client}>
         <Job id={id} />
         <Answer id={id} />
@@ -137,7 +137,7 @@ describe('useJob', () => {
     )
     await shows('pending')
     expect(requests).toHaveLength(1)
-    await show(null)
+    show(null)
     await vi.waitFor(() => expect(connections.size).toBe(0))
     expect(await client.get(id)).toMatchObject({ id })
     client.close()
@@ -147,7 +147,7 @@ describe('useJob', () => {
 describe('useJobStream', () => {
   it('shows the text as it grows, to its end, as text', async () => {
     const { id, path, getToken, queue, lead } = await bench()
-    const { shows, html } = await page(<Answer id={id} path={path} getToken={getToken} />)
+    const { shows, html } = page(<Answer id={id} path={path} getToken={getToken} />)
     queue.work()
     await lead(id).tell((context) => context.stream('answer').write('Once <b>'))
     await shows('Once <b>')

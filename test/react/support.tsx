@@ -1,17 +1,18 @@
 import type { HTMLElement } from 'happy-dom'
-import { act, type ReactNode } from 'react'
+import type { ReactNode } from 'react'
 import { onTestFinished } from 'vitest'
 import { window } from './dom.js'
 
+const { flushSync } = await import('react-dom')
 const { createRoot } = await import('react-dom/client')
 
 /** A page that shows this, until the test is over. */
-export async function page(content: ReactNode) {
+export function page(content: ReactNode) {
   const element = window.document.createElement('main')
   const root = createRoot(element)
-  const show = (next: ReactNode) => act(async () => root.render(next))
-  onTestFinished(() => act(async () => root.unmount()))
-  await show(content)
+  const show = (next: ReactNode) => flushSync(() => root.render(next))
+  onTestFinished(() => flushSync(() => root.unmount()))
+  show(content)
   return {
     show,
     text: () => element.textContent,
@@ -19,7 +20,7 @@ export async function page(content: ReactNode) {
     element,
     /** Resolves once the page shows this. */
     async shows(text: string): Promise<void> {
-      while (!element.textContent.includes(text)) await act(() => changed(element))
+      while (!element.textContent.includes(text)) await changed(element)
     },
   }
 }
