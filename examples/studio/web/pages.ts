@@ -1,0 +1,109 @@
+/** The pages as the browser gets them first. `html` escapes every value. */
+import { html } from 'hono/html'
+import type { Mail } from '../standins/mailbox.js'
+import { wordsOf, type Language } from '../words.js'
+
+type Html = ReturnType<typeof html>
+
+export function studioPage(language: Language): Html {
+  const say = wordsOf(language)
+  return page(
+    language,
+    html`<main class="columns">
+        <section class="card" aria-labelledby="document-heading">
+          <h2 id="document-heading">${say('document')}</h2>
+          <form id="document">
+            <label for="title">${say('title')}</label>
+            <input id="title" name="title" maxlength="120" required autocomplete="off" />
+            <label for="text">${say('text')}</label>
+            <textarea id="text" name="text" rows="16" maxlength="200000" spellcheck="false"></textarea>
+            <div class="row">
+              <button type="submit" id="save">${say('save')}</button>
+              <p id="saved" class="hint" role="status"></p>
+            </div>
+          </form>
+          <div class="actions">
+            <button type="button" class="primary" data-action="export">${say('exportPdf')}</button>
+            <button type="button" data-action="summarise">${say('summarise')}</button>
+            <button type="button" data-action="rewrite">${say('rewrite')}</button>
+            <button type="button" data-action="sync">${say('syncFolder')}</button>
+          </div>
+          <form id="mail" class="row">
+            <label for="to" class="inline">${say('recipient')}</label>
+            <input id="to" name="to" type="email" required autocomplete="email" placeholder="ada@example.com" />
+            <button type="submit">${say('send')}</button>
+          </form>
+          <p id="problem" class="problem" role="alert" hidden></p>
+        </section>
+        <div class="stack">
+          <section aria-labelledby="activity-heading">
+            <h2 id="activity-heading">${say('activity')}</h2>
+            <p id="nothing" class="card hint" hidden>${say('nothing')}</p>
+            <ol id="activity"></ol>
+          </section>
+          <section class="card" aria-labelledby="troubles-heading">
+            <h2 id="troubles-heading">${say('troubles')}</h2>
+            <p class="hint">${say('troublesHint')}</p>
+            <div id="troubles" class="choices" role="group" aria-labelledby="troubles-heading"></div>
+            <div class="row">
+              <button type="button" id="kill">${say('killWorker')}</button>
+              <p id="worker" class="hint" role="status"></p>
+            </div>
+          </section>
+        </div>
+      </main>
+      <script type="module" src="/assets/studio.js"></script>`,
+  )
+}
+
+export function inboxPage(language: Language, mails: readonly Mail[]): Html {
+  const say = wordsOf(language)
+  return page(
+    language,
+    html`<main class="narrow">
+      <p><a href="/">${say('back')}</a></p>
+      <h2>${say('inbox')}</h2>
+      ${mails.length === 0 ? html`<p class="card hint">${say('noMails')}</p>` : mails.map((mail) => mailCard(language, mail))}
+    </main>`,
+  )
+}
+
+function mailCard(language: Language, { subject, to, text, id, deliveries }: Mail): Html {
+  return html`<article class="card mail">
+    <h3>${subject}</h3>
+    <p class="hint">${wordsOf(language)('to', { to })}</p>
+    <pre>${text}</pre>
+    <p class="hint"><code>${id}</code> · ${deliveries}×</p>
+  </article>`
+}
+
+function page(language: Language, content: Html): Html {
+  const say = wordsOf(language)
+  const other: Language = language === 'en' ? 'zh' : 'en'
+  return html`<!doctype html>
+    <html lang="${language}">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <title>${say('product')}</title>
+        <link rel="icon" href="/assets/icon.svg" />
+        <link rel="stylesheet" href="/assets/studio.css" />
+      </head>
+      <body>
+        <header>
+          <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="28" height="28" />${say('product')}</a>
+          <p class="tagline">${say('tagline')}</p>
+          <nav>
+            <span class="credits"
+              >${say('credits')} <output id="credits">–</output>
+              <button type="button" data-action="credits" class="small">${say('buyCredits')}</button></span
+            >
+            <a href="/inbox">${say('inbox')}</a>
+            <a href="?lang=${other}" lang="${other}" hreflang="${other}">${say('otherLanguage')}</a>
+          </nav>
+        </header>
+        ${content}
+      </body>
+    </html>`
+}

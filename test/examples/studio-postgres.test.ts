@@ -1,0 +1,4 @@
+import { emptyDatabase } from '../support/postgres/database.js'
+import { describeStudio } from './studio-suite.js'
+
+describeStudio(emptyDatabase)

@@ -1,0 +1,3 @@
+import { describeStudio } from './studio-suite.js'
+
+describeStudio(async () => undefined)
