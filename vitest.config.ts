@@ -19,7 +19,7 @@ export default defineConfig({
   },
   test: {
     include: ['test/**/*.test.{ts,tsx}'],
-    exclude: ['test/package/**'],
+    exclude: ['test/package/**', 'test/e2e/**'],
     globalSetup: 'test/global-setup.ts',
     environment: 'node',
     // Tests send signals, load native modules and start processes of their own: each file gets a process.

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { jobtable } from 'jobtable'
 import { z } from 'zod'
 import { settings } from './settings.js'
+import { STAGES } from './stages.js'
 
 export const queue = jobtable(settings.database, { files: join(settings.folder, 'files') })
 
@@ -17,11 +18,8 @@ export const assist = queue.define('assist', {
   // An answer costs money: the same question about the same version is asked once.
   idempotency: { key: ['visitor', 'version', 'task', 'language'], onDuplicate: 'return_previous_result' },
   stages: ['reading', 'asking', 'writing'],
-  stageLabels: {
-    reading: { en: 'Reading the document', zh: '正在阅读文档' },
-    asking: { en: 'Asking the model', zh: '正在请求模型' },
-    writing: { en: 'Writing', zh: '正在生成' },
-  },
+  stageLabels: STAGES.assist,
+  publicStreams: ['text'],
   result: z.object({ characters: z.int() }),
   // A model that is busy is so for a moment, and somebody is waiting.
   retry: { backoff: { base: '5s', factor: 2 } },
@@ -32,11 +30,7 @@ export const exportPdf = queue.define('export_pdf', {
   payload: z.object({ ...source, name: z.string() }),
   idempotency: { key: ['visitor', 'version'], onDuplicate: 'return_existing_file' },
   stages: ['rendering', 'saving', 'ready'],
-  stageLabels: {
-    rendering: { en: 'Laying out the pages', zh: '正在排版' },
-    saving: { en: 'Saving the file', zh: '正在保存文件' },
-    ready: { en: 'Ready to download', zh: '可以下载' },
-  },
+  stageLabels: STAGES.export_pdf,
   messages: {
     document_empty: { en: 'There is no text to export yet. Write something first.', zh: '文档还没有内容，请先写点什么。' },
   },
@@ -48,11 +42,7 @@ export const sendMail = queue.define('send_mail', {
   // Nobody gets the same version twice.
   idempotency: { key: ['visitor', 'version', 'to'], onDuplicate: 'return_previous_result' },
   stages: ['composing', 'sending', 'sent'],
-  stageLabels: {
-    composing: { en: 'Composing', zh: '正在撰写邮件' },
-    sending: { en: 'Handing it to the mail server', zh: '正在交给邮件服务器' },
-    sent: { en: 'Sent', zh: '已发送' },
-  },
+  stageLabels: STAGES.send_mail,
   result: z.object({ messageId: z.string() }),
   timeout: '1m',
 })
@@ -62,11 +52,8 @@ export const syncFolder = queue.define('sync_folder', {
   // The page gives each click a number of its own, so a request that the browser sends again is no second one.
   idempotency: { key: ['visitor', 'request'], onDuplicate: 'return_previous_result' },
   stages: ['comparing', 'copying', 'done'],
-  stageLabels: {
-    comparing: { en: 'Looking for changes', zh: '正在查找变化' },
-    copying: { en: 'Copying', zh: '正在复制' },
-    done: { en: 'In step', zh: '已同步' },
-  },
+  stageLabels: STAGES.sync_folder,
+  publicStreams: ['files'],
   result: z.object({ copied: z.int(), unchanged: z.int(), bytes: z.int() }),
   timeout: '5m',
 })
@@ -76,7 +63,7 @@ export const addCredits = queue.define('add_credits', {
   // Payment providers deliver an event at least once.
   idempotency: { key: ['event'], onDuplicate: 'ignore_duplicate' },
   stages: ['booking', 'booked'],
-  stageLabels: { booking: { en: 'Booking the payment', zh: '正在入账' }, booked: { en: 'Booked', zh: '已入账' } },
+  stageLabels: STAGES.add_credits,
   result: z.object({ credits: z.int() }),
   priority: -10,
 })

@@ -21,13 +21,13 @@ function rewritten(document: string): string {
     .join('\n\n')
 }
 
-/** Without headings, code and tables. */
+/** Without headings, lists, quotes, code and tables. */
 function paragraphs(document: string): string[] {
   return document
     .replaceAll(/^```[\s\S]*?^```$/gm, '')
     .split(/\n\s*\n/)
     .map((block) => block.replaceAll(/\s+/g, ' ').trim())
-    .filter((block) => block !== '' && !/^(?:#|\||-{3})/.test(block))
+    .filter((block) => block !== '' && !/^[#|>*-]/.test(block))
 }
 
 function sentences(paragraph: string): string[] {

@@ -6,19 +6,20 @@ import { Hono } from 'hono'
 
 const folder = fileURLToPath(new URL('../browser/', import.meta.url))
 
+const FILES = { 'studio.css': 'text/css; charset=utf-8', 'icon.svg': 'image/svg+xml', 'icons.svg': 'image/svg+xml' }
+
 export async function assets(): Promise<Hono> {
-  const [script, style, icon] = await Promise.all([bundle(), readFile(`${folder}studio.css`), readFile(`${folder}icon.svg`)])
   const app = new Hono()
-  const serve = (name: string, type: string, content: Uint8Array<ArrayBuffer>): void => {
-    app.get(`/${name}`, (context) => context.body(content, 200, { 'content-type': type, 'cache-control': 'no-cache' }))
+  const serve = (name: string, type: string, content: Uint8Array): void => {
+    const body = new Uint8Array(content)
+    app.get(`/${name}`, (context) => context.body(body, 200, { 'content-type': type, 'cache-control': 'no-cache' }))
   }
-  serve('studio.js', 'text/javascript; charset=utf-8', script)
-  serve('studio.css', 'text/css; charset=utf-8', new Uint8Array(style))
-  serve('icon.svg', 'image/svg+xml', new Uint8Array(icon))
+  serve('studio.js', 'text/javascript; charset=utf-8', await bundle())
+  for (const [name, type] of Object.entries(FILES)) serve(name, type, await readFile(folder + name))
   return app
 }
 
-async function bundle(): Promise<Uint8Array<ArrayBuffer>> {
+async function bundle(): Promise<Uint8Array> {
   const { outputFiles } = await build({
     entryPoints: [`${folder}studio.ts`],
     bundle: true,
@@ -27,5 +28,5 @@ async function bundle(): Promise<Uint8Array<ArrayBuffer>> {
     minify: true,
     write: false,
   })
-  return new Uint8Array(outputFiles[0]!.contents)
+  return outputFiles[0]!.contents
 }

@@ -10,7 +10,7 @@ export function studioPage(language: Language): Html {
   return page(
     language,
     html`<main class="columns">
-        <section class="card" aria-labelledby="document-heading">
+        <section id="paper" class="card" aria-labelledby="document-heading">
           <h2 id="document-heading">${say('document')}</h2>
           <form id="document">
             <label for="title">${say('title')}</label>
@@ -35,22 +35,20 @@ export function studioPage(language: Language): Html {
           </form>
           <p id="problem" class="problem" role="alert" hidden></p>
         </section>
-        <div class="stack">
-          <section aria-labelledby="activity-heading">
-            <h2 id="activity-heading">${say('activity')}</h2>
-            <p id="nothing" class="card hint" hidden>${say('nothing')}</p>
-            <ol id="activity"></ol>
-          </section>
-          <section class="card" aria-labelledby="troubles-heading">
-            <h2 id="troubles-heading">${say('troubles')}</h2>
-            <p class="hint">${say('troublesHint')}</p>
-            <div id="troubles" class="choices" role="group" aria-labelledby="troubles-heading"></div>
-            <div class="row">
-              <button type="button" id="kill">${say('killWorker')}</button>
-              <p id="worker" class="hint" role="status"></p>
-            </div>
-          </section>
-        </div>
+        <section id="jobs" aria-labelledby="activity-heading">
+          <h2 id="activity-heading">${say('activity')}</h2>
+          <p id="nothing" class="card hint" hidden>${say('nothing')}</p>
+          <ol id="activity"></ol>
+        </section>
+        <section id="panel" class="card" aria-labelledby="troubles-heading">
+          <h2 id="troubles-heading">${say('troubles')}</h2>
+          <p class="hint">${say('troublesHint')}</p>
+          <div id="troubles" class="choices" role="group" aria-labelledby="troubles-heading"></div>
+          <div class="row">
+            <button type="button" id="kill">${say('killWorker')}</button>
+            <p id="worker" class="hint" role="status"></p>
+          </div>
+        </section>
       </main>
       <script type="module" src="/assets/studio.js"></script>`,
   )

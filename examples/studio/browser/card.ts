@@ -1,0 +1,124 @@
+/** One job of the visitor: what it is about, how it goes, and what comes of it. */
+import type { JobsClient, PublicJob } from 'jobtable/client'
+import { STAGES } from '../stages.js'
+import type { Language, Say, Word } from '../words.js'
+import { icon, make } from './dom.js'
+import type { State } from './server.js'
+
+type Activity = State['activity'][number]
+
+export interface CardOptions {
+  jobs: JobsClient
+  language: Language
+  say: Say
+  /** Called when the job has changed its status. */
+  onStatus(): void
+}
+
+export class Card {
+  readonly element = make('li', 'card job')
+  readonly #options: CardOptions
+  readonly #type: string
+  readonly #stages = make('ol', 'stages')
+  readonly #asked = make('p', 'hint')
+  readonly #outcome = make('p', 'hint')
+  readonly #stops: (() => void)[] = []
+  #status = ''
+
+  constructor({ job, type, about }: Activity, options: CardOptions) {
+    this.#options = options
+    this.#type = type
+    this.element.dataset['type'] = type
+    const heading = make('h3', '', titleOf(options.say, type, about))
+    const note = noteOf(options.say, type, about)
+    this.element.append(make('div', 'job-head', icon(type), heading, ...(note ? [make('span', 'hint about', note)] : [])))
+    this.element.append(this.#stages, this.#progress(job), ...this.#streams(job), this.#outcome, this.#asked)
+    this.#stops.push(options.jobs.watch(job, (now) => this.#show(now), { onError: () => this.element.remove() }))
+  }
+
+  update({ type, asked }: Activity): void {
+    this.#asked.textContent = asked > 1 ? this.#options.say(type === 'add_credits' ? 'delivered' : 'asked', { asked }) : ''
+  }
+
+  /** Draws the eye to what answers for a second request. */
+  point(): void {
+    this.element.scrollIntoView({ block: 'nearest' })
+    this.element.classList.remove('pointed')
+    void this.element.offsetWidth // Or the animation would not begin anew.
+    this.element.classList.add('pointed')
+  }
+
+  close(): void {
+    for (const stop of this.#stops) stop()
+    this.element.remove()
+  }
+
+  #show(job: PublicJob): void {
+    this.element.dataset['status'] = job.status
+    this.#showStages(job)
+    const { copied, unchanged } = (job.result ?? {}) as { copied?: number; unchanged?: number }
+    if (copied !== undefined && unchanged !== undefined) {
+      this.#outcome.textContent = this.#options.say('synced', { copied, unchanged })
+    }
+    if (this.#status !== job.status) this.#options.onStatus()
+    this.#status = job.status
+  }
+
+  #showStages({ stage, status }: PublicJob): void {
+    const labels = Object.entries(STAGES[this.#type as keyof typeof STAGES] ?? {}) as [string, Record<Language, string>][]
+    const reached = stage?.index ?? -1
+    this.#stages.replaceChildren(
+      ...labels.map(([key, label], index) => {
+        const item = make('li', '', label[this.#options.language])
+        const isDone = index < reached || status === 'succeeded'
+        item.dataset['stage'] = key
+        item.dataset['is'] = isDone ? 'done' : index === reached ? 'now' : 'next'
+        if (item.dataset['is'] === 'now') item.setAttribute('aria-current', 'step')
+        return item
+      }),
+    )
+  }
+
+  #progress(job: string): HTMLElement {
+    const progress = make('job-progress' as 'div')
+    progress.setAttribute('job', job)
+    return progress
+  }
+
+  /** What the job writes while it runs. */
+  #streams(job: string): HTMLElement[] {
+    const { jobs } = this.#options
+    if (this.#type === 'assist') {
+      const text = make('p', 'written')
+      this.#stops.push(jobs.stream(job, 'text', (now) => show(text, now.text)))
+      return [text]
+    }
+    if (this.#type !== 'sync_folder') return []
+    const files = make('ul', 'files')
+    this.#stops.push(
+      jobs.stream(job, 'files', ({ text }) => {
+        const paths = text.split('\n').filter(Boolean)
+        files.replaceChildren(...paths.map((path) => make('li', '', path)))
+        files.scrollTop = files.scrollHeight
+      }),
+    )
+    return [files]
+  }
+}
+
+/** Keeps the end in sight, unless somebody reads further up. */
+function show(element: HTMLElement, text: string): void {
+  const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < 40
+  element.textContent = text
+  if (isAtEnd) element.scrollTop = element.scrollHeight
+}
+
+function titleOf(say: Say, type: string, about: string): string {
+  return say((type === 'assist' ? `assist_${about}` : type) as Word)
+}
+
+function noteOf(say: Say, type: string, about: string): string {
+  if (type === 'export_pdf') return say('version', { about })
+  if (type === 'add_credits') return say('paid', { about })
+  return type === 'send_mail' ? about : ''
+}

@@ -1,0 +1,94 @@
+/** What a running job and its page live through: a reload, a broken connection, a killed worker, a restart of the product. */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { freePort } from '../support/ports.js'
+import { Studio } from '../support/studio.js'
+import { TcpProxy } from '../support/tcp-proxy.js'
+import { launch, visit, type StudioPage } from './browser.js'
+
+let studio: Studio
+let browser: Browser
+beforeAll(async () => {
+  ;[studio, browser] = await Promise.all([Studio.start(), launch()])
+})
+afterAll(async () => {
+  await browser?.close()
+  await studio?.remove()
+})
+
+/** Resolves once at least so many characters of the answer can be read. */
+async function written(page: StudioPage, length: number): Promise<string> {
+  const text = page.job('assist').locator('.written', { hasText: new RegExp(`^[\\s\\S]{${length}}`) })
+  await text.waitFor()
+  return (await text.textContent())!
+}
+
+function expectToGrow(texts: readonly string[]): void {
+  for (const [index, text] of texts.entries()) expect(text.startsWith(texts[index - 1] ?? '')).toBe(true)
+}
+
+it('a page that is reloaded in mid-run shows the stage and the text at which the job is, and goes on', async () => {
+  const page = await visit(browser, studio.url)
+  await page.click('rewrite')
+  const before = await written(page, 60)
+  await page.reload()
+  await written(page, 1)
+  await page.until('assist', 'succeeded')
+  const texts = await page.seen('written')
+  expect(texts[0]!.startsWith(before)).toBe(true)
+  expectToGrow(texts)
+  expect(await page.page.locator('li.job').count()).toBe(1)
+})
+
+it('a page whose connection breaks goes on at the very character where it was', async () => {
+  const network = await TcpProxy.create(Number(new URL(studio.url).port))
+  onTestFinished(() => network.remove())
+  const page = await visit(browser, network.url(studio.url))
+  await page.click('rewrite')
+  const before = await written(page, 60)
+  const again = page.page.waitForRequest((request) => request.url().includes('/jobs/events'))
+  network.cut()
+  const [, , attempt, length] = new URL((await again).url()).searchParams.get('text')!.split('/')
+  expect(attempt).toBe('1')
+  expect(Number(length)).toBeGreaterThanOrEqual(before.length)
+  await page.until('assist', 'succeeded')
+  expectToGrow(await page.seen('written'))
+})
+
+it('a job whose worker is killed goes on with another worker, and does nothing twice', async () => {
+  const page = await visit(browser, studio.url)
+  await page.click('sync')
+  await page.job('sync_folder').locator('.files li:nth-child(3)').waitFor()
+  const worker = (await page.page.locator('#worker').textContent())!
+  await page.page.locator('#kill').click()
+  await page.until('sync_folder', 'succeeded')
+  await page.job('sync_folder').getByText('13 copied, 0 unchanged').waitFor()
+  const now = page.page.locator('#worker', { hasText: /\d/ })
+  await now.waitFor()
+  expect(await now.textContent()).not.toBe(worker)
+  const copies = await readdir(join(studio.folder, 'elsewhere'), { recursive: true, withFileTypes: true })
+  expect(copies.filter((entry) => entry.isFile())).toHaveLength(13)
+})
+
+it('a restart of the whole product loses no job, and a page that stays open shows how they go on', async () => {
+  const port = String(await freePort())
+  const first = await Studio.start({ PORT: port })
+  const page = await visit(browser, first.url)
+  await page.click('export')
+  await page.until('export_pdf', 'succeeded')
+  await page.click('rewrite')
+  await written(page, 60)
+  await first.stop()
+  const second = await Studio.start({ PORT: port }, first.folder)
+  try {
+    await page.until('assist', 'succeeded')
+    await page.reload()
+    await page.until('export_pdf', 'succeeded')
+    await page.until('assist', 'succeeded')
+    expect(await page.page.locator('li.job').count()).toBe(2)
+  } finally {
+    await second.remove()
+  }
+})
