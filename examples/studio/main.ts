@@ -9,7 +9,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startStandIns } from './standins/index.js'
-import { settings } from './settings.js'
+import { secretFor, settings } from './settings.js'
 
 /** A worker that dies sooner than this after its start waits as long before the next. Milliseconds. */
 const SHORT_LIFE_MS = 1_000
@@ -22,7 +22,7 @@ let working: ChildProcess | undefined
 
 const standIns = await startStandIns({
   key,
-  webhookSecret: secret,
+  webhookSecret: secretFor('webhooks', secret),
   worker: { pid: () => working?.pid, kill: () => void working?.kill('SIGKILL') },
 })
 const real = { model: 'OPENAI_API_KEY' in process.env || 'OPENAI_BASE_URL' in process.env, mail: 'SMTP_URL' in process.env }
@@ -33,6 +33,8 @@ const env: NodeJS.ProcessEnv = {
   STUDIO_SECRET: secret,
   STUDIO_STAND_INS: standIns.url,
   STUDIO_STAND_INS_KEY: key,
+  STUDIO_REAL_MODEL: real.model ? '1' : '0',
+  STUDIO_REAL_MAIL: real.mail ? '1' : '0',
   ...(!real.model && { OPENAI_BASE_URL: `${standIns.url}/v1`, OPENAI_API_KEY: key }),
   ...(!real.mail && { SMTP_URL: standIns.smtp }),
 }

@@ -15,11 +15,14 @@ export class Studio {
   readonly url: string
   readonly folder: string
   readonly #process: ChildProcess
+  readonly #gone: Promise<unknown>
 
   private constructor(url: string, folder: string, child: ChildProcess) {
     this.url = url
     this.folder = folder
     this.#process = child
+    // All of them write to its pipes, which close after the last.
+    this.#gone = once(child, 'close')
   }
 
   /** Resolves once it answers. Give the folder of one that was stopped to start it again. */
@@ -48,12 +51,10 @@ export class Studio {
     return new Studio(url, folder, child)
   }
 
-  /** Ends it as Ctrl-C does, and keeps what it has stored. */
-  async stop(): Promise<void> {
-    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
-    const exit = once(this.#process, 'exit')
-    this.#process.kill('SIGTERM')
-    await exit
+  /** Ends it as SIGTERM does, and keeps what it has stored. Resolves once all of its processes are gone. */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    if (this.#process.exitCode === null && this.#process.signalCode === null) this.#process.kill(signal)
+    await this.#gone
   }
 
   async remove(): Promise<void> {

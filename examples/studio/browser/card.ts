@@ -19,6 +19,7 @@ export class Card {
   readonly element = make('li', 'card job')
   readonly #options: CardOptions
   readonly #type: string
+  readonly #about: string
   readonly #stages = make('ol', 'stages')
   readonly #asked = make('p', 'hint')
   readonly #outcome = make('p', 'hint')
@@ -28,6 +29,7 @@ export class Card {
   constructor({ job, type, about }: Activity, options: CardOptions) {
     this.#options = options
     this.#type = type
+    this.#about = about
     this.element.dataset['type'] = type
     const heading = make('h3', '', titleOf(options.say, type, about))
     const note = noteOf(options.say, type, about)
@@ -43,7 +45,7 @@ export class Card {
   /** Draws the eye to what answers for a second request. */
   point(): void {
     this.element.scrollIntoView({ block: 'nearest' })
-    this.element.classList.remove('pointed')
+    for (const each of document.querySelectorAll('.pointed')) each.classList.remove('pointed')
     void this.element.offsetWidth // Or the animation would not begin anew.
     this.element.classList.add('pointed')
   }
@@ -87,14 +89,14 @@ export class Card {
 
   /** What the job writes while it runs. */
   #streams(job: string): HTMLElement[] {
-    const { jobs } = this.#options
+    const { jobs, say } = this.#options
     if (this.#type === 'assist') {
-      const text = make('p', 'written')
+      const text = scrollable(make('div', 'written'), titleOf(say, this.#type, this.#about))
       this.#stops.push(jobs.stream(job, 'text', (now) => show(text, now.text)))
       return [text]
     }
     if (this.#type !== 'sync_folder') return []
-    const files = make('ul', 'files')
+    const files = scrollable(make('ul', 'files'), say('files'))
     this.#stops.push(
       jobs.stream(job, 'files', ({ text }) => {
         const paths = text.split('\n').filter(Boolean)
@@ -104,6 +106,14 @@ export class Card {
     )
     return [files]
   }
+}
+
+/** A long text can be scrolled by keyboard too. */
+function scrollable<Kind extends HTMLElement>(element: Kind, label: string): Kind {
+  element.tabIndex = 0
+  if (element instanceof HTMLDivElement) element.role = 'group'
+  element.ariaLabel = label
+  return element
 }
 
 /** Keeps the end in sight, unless somebody reads further up. */

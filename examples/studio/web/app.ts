@@ -5,7 +5,7 @@ import { secureHeaders } from 'hono/secure-headers'
 import { honoHandler, httpHandler, signToken, type HttpHandler } from 'jobtable/http'
 import { activityOf } from '../activity.js'
 import { queue } from '../contract.js'
-import { settings } from '../settings.js'
+import { secretFor } from '../settings.js'
 import { actions } from './actions.js'
 import { assets } from './assets.js'
 import { inboxPage, studioPage } from './pages.js'
@@ -20,7 +20,7 @@ export interface Studio {
 }
 
 export async function studio(): Promise<Studio> {
-  const jobs: HttpHandler = httpHandler(queue, { secrets: [settings.secret] })
+  const jobs: HttpHandler = httpHandler(queue, { secrets: [secretFor('tokens')] })
   const app = new Hono<Visit>()
     .use(
       secureHeaders({
@@ -57,5 +57,5 @@ export async function studio(): Promise<Studio> {
 async function tokenOf(visitor: string): Promise<string | null> {
   const jobs = (await activityOf(visitor)).map(({ job }) => job)
   if (jobs.length === 0) return null
-  return signToken({ jobs, actions: ['view', 'cancel', 'download'], expiresIn: '15m' }, settings.secret)
+  return signToken({ jobs, actions: ['view', 'cancel', 'download'], expiresIn: '15m' }, secretFor('tokens'))
 }

@@ -1,5 +1,6 @@
 /** The pages as the browser gets them first. `html` escapes every value. */
 import { html } from 'hono/html'
+import { settings } from '../settings.js'
 import type { Mail } from '../standins/mailbox.js'
 import { wordsOf, type Language } from '../words.js'
 
@@ -42,8 +43,14 @@ export function studioPage(language: Language): Html {
         </section>
         <section id="panel" class="card" aria-labelledby="troubles-heading">
           <h2 id="troubles-heading">${say('troubles')}</h2>
-          <p class="hint">${say('troublesHint')}</p>
-          <div id="troubles" class="choices" role="group" aria-labelledby="troubles-heading"></div>
+          <p class="hint">${say(settings.standsIn.model ? 'troublesHint' : 'realModel')}</p>
+          <div
+            id="troubles"
+            class="choices"
+            role="group"
+            aria-labelledby="troubles-heading"
+            ${settings.standsIn.model ? '' : 'hidden'}
+          ></div>
           <div class="row">
             <button type="button" id="kill">${say('killWorker')}</button>
             <p id="worker" class="hint" role="status"></p>
@@ -61,7 +68,7 @@ export function inboxPage(language: Language, mails: readonly Mail[]): Html {
     html`<main class="narrow">
       <p><a href="/">${say('back')}</a></p>
       <h2>${say('inbox')}</h2>
-      ${mails.length === 0 ? html`<p class="card hint">${say('noMails')}</p>` : mails.map((mail) => mailCard(language, mail))}
+      ${mails.length === 0 ? html`<p class="card hint">${say(settings.standsIn.mail ? 'noMails' : 'realMail')}</p>` : mails.map((mail) => mailCard(language, mail))}
     </main>`,
   )
 }
@@ -70,7 +77,7 @@ function mailCard(language: Language, { subject, to, text, id, deliveries }: Mai
   return html`<article class="card mail">
     <h3>${subject}</h3>
     <p class="hint">${wordsOf(language)('to', { to })}</p>
-    <pre>${text}</pre>
+    <pre tabindex="0">${text}</pre>
     <p class="hint"><code>${id}</code> · ${deliveries}×</p>
   </article>`
 }
@@ -90,7 +97,9 @@ function page(language: Language, content: Html): Html {
       </head>
       <body>
         <header>
-          <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="28" height="28" />${say('product')}</a>
+          <h1>
+            <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="28" height="28" />${say('product')}</a>
+          </h1>
           <p class="tagline">${say('tagline')}</p>
           <nav>
             <span class="credits"

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { Context } from 'hono'
 import { getCookie, getSignedCookie, setCookie, setSignedCookie } from 'hono/cookie'
 import { createMiddleware } from 'hono/factory'
-import { settings } from '../settings.js'
+import { secretFor } from '../settings.js'
 import { isLanguage, type Language } from '../words.js'
 
 export interface Visit {
@@ -13,9 +13,10 @@ export interface Visit {
 const KEEP = { httpOnly: true, sameSite: 'Lax', path: '/', maxAge: 365 * 24 * 3_600 } as const
 
 export const visit = createMiddleware<Visit>(async (context, next) => {
-  const known = await getSignedCookie(context, settings.secret, 'studio')
+  const secret = secretFor('sessions')
+  const known = await getSignedCookie(context, secret, 'studio')
   const visitor = known || randomUUID()
-  if (!known) await setSignedCookie(context, 'studio', visitor, settings.secret, KEEP)
+  if (!known) await setSignedCookie(context, 'studio', visitor, secret, KEEP)
   context.set('visitor', visitor)
   context.set('language', languageOf(context))
   await next()

@@ -3,7 +3,7 @@ import { Hono } from 'hono'
 import Stripe from 'stripe'
 import { start } from '../activity.js'
 import { addCredits } from '../contract.js'
-import { settings } from '../settings.js'
+import { secretFor } from '../settings.js'
 
 export const webhook = new Hono().post('/payments', async (context) => {
   const event = verified(await context.req.text(), context.req.header('stripe-signature') ?? '')
@@ -17,7 +17,7 @@ export const webhook = new Hono().post('/payments', async (context) => {
 
 function verified(body: string, signature: string): Stripe.Event | undefined {
   try {
-    return Stripe.webhooks.constructEvent(body, signature, settings.secret)
+    return Stripe.webhooks.constructEvent(body, signature, secretFor('webhooks'))
   } catch (error) {
     if (error instanceof Stripe.errors.StripeSignatureVerificationError) return undefined
     throw error
