@@ -88,6 +88,16 @@ export class StudioPage {
     await this.page.locator(`li.job[data-type="${type}"][data-status="${status}"]`).first().waitFor()
   }
 
+  /** What the newest job of a type has to say, beyond what happens now. */
+  detail(type: Type, text: string | RegExp): Locator {
+    return this.job(type).locator('[part="detail"]', { hasText: text })
+  }
+
+  /** Presses a button of the newest job of a type. */
+  async press(type: Type, name: RegExp): Promise<void> {
+    await this.job(type).getByRole('button', { name }).click()
+  }
+
   async click(action: 'export' | 'summarise' | 'rewrite' | 'sync' | 'credits'): Promise<void> {
     await this.page.locator(`button[data-action="${action}"]`).click()
   }

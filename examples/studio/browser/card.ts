@@ -3,7 +3,7 @@ import type { JobsClient, PublicJob } from 'jobtable/client'
 import { STAGES } from '../stages.js'
 import type { Language, Say, Word } from '../words.js'
 import { icon, make } from './dom.js'
-import type { State } from './server.js'
+import { getToken, type State } from './server.js'
 
 type Activity = State['activity'][number]
 
@@ -35,7 +35,6 @@ export class Card {
     const note = noteOf(options.say, type, about)
     this.element.append(make('div', 'job-head', icon(type), heading, ...(note ? [make('span', 'hint about', note)] : [])))
     this.element.append(this.#stages, this.#progress(job), ...this.#streams(job), this.#outcome, this.#asked)
-    this.#stops.push(options.jobs.watch(job, (now) => this.#show(now), { onError: () => this.element.remove() }))
   }
 
   update({ type, asked }: Activity): void {
@@ -82,8 +81,12 @@ export class Card {
   }
 
   #progress(job: string): HTMLElement {
-    const progress = make('job-progress' as 'div')
+    const progress = make('job-progress')
     progress.setAttribute('job', job)
+    progress.getToken = getToken
+    progress.addEventListener('jobchange', () => {
+      if (progress.snapshot) this.#show(progress.snapshot)
+    })
     return progress
   }
 

@@ -9,6 +9,7 @@ export class Draft {
   readonly #note = byId('saved', HTMLElement)
   readonly #say: Say
   #saved: State['document'] | undefined
+  #saving: Promise<Answer | undefined> = Promise.resolve(undefined)
 
   constructor(say: Say) {
     this.#say = say
@@ -28,8 +29,13 @@ export class Draft {
     this.#showNote()
   }
 
-  /** Makes sure that the server has what is in the fields. */
-  async save(): Promise<Answer | undefined> {
+  /** Makes sure that the server has what is in the fields; one save after another, for each builds on the one before. */
+  save(): Promise<Answer | undefined> {
+    this.#saving = this.#saving.catch(() => {}).then(() => this.#saveNow())
+    return this.#saving
+  }
+
+  async #saveNow(): Promise<Answer | undefined> {
     if (!this.#isDirty) return undefined
     const answer = await act('document', { base: this.version, title: this.#title.value, text: this.#text.value })
     this.#take(answer.document)

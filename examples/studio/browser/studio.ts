@@ -1,5 +1,6 @@
 /** The page: fills in what the server knows, passes on what the visitor does, and shows every job of theirs, live. */
 import { jobsClient } from 'jobtable/client'
+import { defineJobProgress } from 'jobtable/element'
 import { isLanguage, wordsOf } from '../words.js'
 import { Card } from './card.js'
 import { byId } from './dom.js'
@@ -12,6 +13,7 @@ const SOON_MS = 200
 /** How often to look for a worker that is being started. Milliseconds. */
 const WORKER_MS = 1_000
 
+defineJobProgress()
 const language = isLanguage(document.documentElement.lang) ? document.documentElement.lang : 'en'
 const say = wordsOf(language)
 const jobs = jobsClient({ getToken, locale: language })

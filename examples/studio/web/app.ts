@@ -26,7 +26,6 @@ export async function studio(): Promise<Studio> {
       secureHeaders({
         contentSecurityPolicy: {
           defaultSrc: ["'self'"],
-          styleSrc: ["'self'", "'unsafe-inline'"],
           objectSrc: ["'none'"],
           baseUri: ["'none'"],
           frameAncestors: ["'none'"],

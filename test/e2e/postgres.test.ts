@@ -1,0 +1,34 @@
+/** The same product on PostgreSQL, in short. */
+import type { Browser } from 'playwright-core'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { emptyDatabase } from '../support/postgres/database.js'
+import { Studio } from '../support/studio.js'
+import { launch, visit } from './browser.js'
+
+let studio: Studio
+let browser: Browser
+beforeAll(async () => {
+  ;[studio, browser] = await Promise.all([Studio.start({ JOBTABLE_URL: await emptyDatabase() }), launch()])
+})
+afterAll(async () => {
+  await browser?.close()
+  await studio?.remove()
+})
+
+it('exports, streams and books a payment once', async () => {
+  const page = await visit(browser, studio.url)
+  await page.click('export')
+  await page.click('summarise')
+  await page.click('credits')
+  await page.until('export_pdf', 'succeeded')
+  await page
+    .job('export_pdf')
+    .getByRole('button', { name: /download/i })
+    .waitFor()
+  await page.job('add_credits').getByText('reported 2 times, booked once').waitFor()
+  await page.page.locator('#credits', { hasText: /^100$/ }).waitFor()
+  await page.until('assist', 'succeeded')
+  const texts = await page.seen('written')
+  expect(texts.length).toBeGreaterThan(5)
+  expect(texts.at(-1)).toContain('In short: The lamp was lit')
+})
