@@ -8,8 +8,14 @@ type Html = ReturnType<typeof html>
 
 export function studioPage(language: Language): Html {
   const say = wordsOf(language)
+  const credits = html`<span class="credits"
+      >${say('credits')} <output id="credits">–</output>
+      <button type="button" data-action="credits" class="small">${say('buyCredits')}</button></span
+    >
+    <a href="/inbox">${say('inbox')}</a>`
   return page(
     language,
+    credits,
     html`<main class="columns">
         <section id="paper" class="card" aria-labelledby="document-heading">
           <h2 id="document-heading">${say('document')}</h2>
@@ -65,8 +71,8 @@ export function inboxPage(language: Language, mails: readonly Mail[]): Html {
   const say = wordsOf(language)
   return page(
     language,
+    html`<a href="/">${say('back')}</a>`,
     html`<main class="narrow">
-      <p><a href="/">${say('back')}</a></p>
       <h2>${say('inbox')}</h2>
       ${mails.length === 0 ? html`<p class="card hint">${say(settings.standsIn.mail ? 'noMails' : 'realMail')}</p>` : mails.map((mail) => mailCard(language, mail))}
     </main>`,
@@ -82,7 +88,7 @@ function mailCard(language: Language, { subject, to, text, id, deliveries }: Mai
   </article>`
 }
 
-function page(language: Language, content: Html): Html {
+function page(language: Language, extra: Html, content: Html): Html {
   const say = wordsOf(language)
   const other: Language = language === 'en' ? 'zh' : 'en'
   return html`<!doctype html>
@@ -102,11 +108,7 @@ function page(language: Language, content: Html): Html {
           </h1>
           <p class="tagline">${say('tagline')}</p>
           <nav>
-            <span class="credits"
-              >${say('credits')} <output id="credits">–</output>
-              <button type="button" data-action="credits" class="small">${say('buyCredits')}</button></span
-            >
-            <a href="/inbox">${say('inbox')}</a>
+            ${extra}
             <a href="?lang=${other}" lang="${other}" hreflang="${other}">${say('otherLanguage')}</a>
           </nav>
         </header>
