@@ -26,6 +26,8 @@ export function handleAssist(): void {
       {
         model: settings.model,
         stream: true,
+        // Providers ask for it, and the stand-in knows by it whose troubles to play.
+        safety_identifier: visitor,
         messages: [
           { role: 'system', content: TASKS[task][language] },
           { role: 'user', content: text },
