@@ -43,8 +43,6 @@ const DEFAULT_PACE_MS = 45
 const request = z.object({
   model: z.string(),
   stream: z.literal(true),
-  /** Whose request it is. */
-  safety_identifier: z.string().default(''),
   messages: z.array(z.object({ role: z.string(), content: z.string() })).min(1),
 })
 
@@ -53,7 +51,8 @@ export class Model {
   readonly #troubles = new Map<string, Required<Troubles>>()
 
   readonly routes = new Hono().post('/chat/completions', async (context) => {
-    const { model, messages, safety_identifier: visitor } = request.parse(await context.req.json())
+    const { model, messages } = request.parse(await context.req.json())
+    const visitor = context.req.header('x-visitor') ?? ''
     const { paceMs } = this.#of(visitor)
     const trouble = this.#next(visitor)
     if (trouble !== 'none' && trouble !== 'cut') {
