@@ -16,8 +16,8 @@ handleSyncFolder()
 
 // What does not end in this time is handed back, and goes on with the next start.
 const worker = queue.work({ concurrency: 6, stopTimeout: '2s' })
-await worker.ready()
 untilStopped(async () => {
   await queue.close()
   await database.destroy()
 })
+await worker.ready()

@@ -13,7 +13,7 @@ let studio: Studio
 let browser: Browser
 beforeAll(async () => {
   await mkdir(folder, { recursive: true })
-  ;[studio, browser] = await Promise.all([Studio.start(), launch()])
+  ;[studio, browser] = await Promise.all([Studio.start({ STUDIO_LINGER_MS: '150' }), launch()])
 })
 afterAll(async () => {
   await browser?.close()
@@ -50,12 +50,12 @@ async function fillWith(page: StudioPage): Promise<void> {
   await page.click('export')
   await page.send('ada@example.com')
   await page.until('export_pdf', 'succeeded')
-  await page.trouble('overloaded')
-  await page.click('summarise')
-  await page.until('assist', 'retrying')
   await page.trouble('quota')
   await page.click('rewrite')
   await page.until('assist', 'failed')
+  await page.trouble('overloaded')
+  await page.click('summarise')
+  await page.until('assist', 'retrying')
   await page.click('credits')
   await page.until('add_credits', 'succeeded')
   await page.click('sync')

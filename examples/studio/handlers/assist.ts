@@ -31,7 +31,8 @@ export function handleAssist(): void {
           { role: 'user', content: text },
         ],
       },
-      { signal: job.signal },
+      // The stand-in plays the troubles of this visitor; real ones pass over such a header.
+      { signal: job.signal, headers: { 'x-visitor': visitor } },
     )
 
     await job.stage('writing')

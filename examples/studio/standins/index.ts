@@ -32,10 +32,12 @@ export async function startStandIns({ key, webhookSecret, worker }: StandInOptio
   const app = new Hono()
     .use(bearerAuth({ token: key }))
     .route('/v1', model.routes)
-    .get('/troubles', (context) => context.json({ ...model.now, worker: worker.pid() ?? null }))
-    .post('/troubles', async (context) => {
-      model.set(troubles.parse(await context.req.json()))
-      return context.json({ ...model.now, worker: worker.pid() ?? null })
+    .get('/troubles/:visitor', (context) =>
+      context.json({ ...model.now(context.req.param('visitor')), worker: worker.pid() ?? null }),
+    )
+    .post('/troubles/:visitor', async (context) => {
+      model.set(context.req.param('visitor'), troubles.parse(await context.req.json()))
+      return context.body(null, 204)
     })
     .post('/worker/kill', (context) => {
       worker.kill()

@@ -47,12 +47,14 @@ const request = z.object({
 })
 
 export class Model {
-  #troubles: Troubles = { kind: 'none', count: 0 }
-  #paceMs = DEFAULT_PACE_MS
+  /** By visitor, so that nobody's troubles meet somebody else. */
+  readonly #troubles = new Map<string, Required<Troubles>>()
 
   readonly routes = new Hono().post('/chat/completions', async (context) => {
     const { model, messages } = request.parse(await context.req.json())
-    const trouble = this.#next()
+    const visitor = context.req.header('x-visitor') ?? ''
+    const { paceMs } = this.#of(visitor)
+    const trouble = this.#next(visitor)
     if (trouble !== 'none' && trouble !== 'cut') {
       const { status, headers, error } = REFUSALS[trouble]
       return context.json({ error }, status, headers)
@@ -73,7 +75,7 @@ export class Model {
       for (const content of sent) {
         if (stream.aborted) return
         await chunk({ content }, null)
-        await pause(this.#paceMs)
+        await pause(paceMs)
       }
       if (trouble === 'cut') return
       await chunk({}, 'stop')
@@ -81,20 +83,23 @@ export class Model {
     })
   })
 
-  set({ kind, count, paceMs }: Troubles): void {
-    this.#troubles = { kind, count: kind === 'none' ? 0 : count }
-    if (paceMs !== undefined) this.#paceMs = paceMs
+  set(visitor: string, { kind, count, paceMs }: Troubles): void {
+    this.#troubles.set(visitor, { kind, count: kind === 'none' ? 0 : count, paceMs: paceMs ?? this.#of(visitor).paceMs })
   }
 
-  get now(): { kind: Troubles['kind']; count: number } {
-    const { kind, count } = this.#troubles
+  now(visitor: string): { kind: Troubles['kind']; count: number } {
+    const { kind, count } = this.#of(visitor)
     return { kind, count }
   }
 
-  #next(): Troubles['kind'] {
-    const { kind, count } = this.#troubles
+  #of(visitor: string): Required<Troubles> {
+    return this.#troubles.get(visitor) ?? { kind: 'none', count: 0, paceMs: DEFAULT_PACE_MS }
+  }
+
+  #next(visitor: string): Troubles['kind'] {
+    const { kind, count, paceMs } = this.#of(visitor)
     if (count === 0) return 'none'
-    this.#troubles = count === 1 ? { kind: 'none', count: 0 } : { kind, count: count - 1 }
+    this.set(visitor, { kind: count === 1 ? 'none' : kind, count: count - 1, paceMs })
     return kind
   }
 }

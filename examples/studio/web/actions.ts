@@ -52,7 +52,7 @@ export const actions = new Hono<Visit>()
     return answer(context)
   })
   .post('/troubles', async (context) => {
-    await standIns.setTroubles(await read(context, troubles))
+    await standIns.setTroubles(context.var.visitor, await read(context, troubles))
     return answer(context)
   })
   .post('/worker/kill', async (context) => {

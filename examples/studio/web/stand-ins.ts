@@ -21,9 +21,9 @@ async function ask(path: string, body?: object): Promise<Response> {
 }
 
 export const standIns = {
-  troubles: async (): Promise<TroublesNow> => (await (await ask('/troubles')).json()) as TroublesNow,
-  async setTroubles(wanted: Troubles): Promise<void> {
-    await ask('/troubles', wanted)
+  troubles: async (visitor: string): Promise<TroublesNow> => (await (await ask(`/troubles/${visitor}`)).json()) as TroublesNow,
+  async setTroubles(visitor: string, wanted: Troubles): Promise<void> {
+    await ask(`/troubles/${visitor}`, wanted)
   },
   async killWorker(): Promise<void> {
     await ask('/worker/kill', {})

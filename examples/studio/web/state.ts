@@ -16,7 +16,7 @@ export async function stateOf(visitor: string, language: Language): Promise<Stat
     currentDocument(visitor, language),
     activityOf(visitor),
     creditsOf(visitor),
-    standIns.troubles(),
+    standIns.troubles(visitor),
   ])
   return { document, activity, credits, troubles }
 }
