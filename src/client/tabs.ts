@@ -1,6 +1,6 @@
 /**
  * One connection for all tabs of a browser that show jobs of one path: one tab leads, reads what all of them want, and tells them. The
- * model is in docs/decisions/0027.
+ * model is in docs/decisions/0028.
  *
  *   joining ──the lock is free──> leading ──the lock was taken──> following
  *      │                             ^                              │  ^
