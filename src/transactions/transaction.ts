@@ -60,7 +60,13 @@ export interface TransactionAdapter {
 export function runIn<T>(transaction: Transaction, work: Work<T>): T | Promise<T> {
   let step = work.next()
   while (!step.done) {
-    const rows = transaction.run(step.value)
+    let rows: readonly Values[] | Promise<readonly Values[]>
+    try {
+      rows = transaction.run(step.value)
+    } catch (error) {
+      step = work.throw(error)
+      continue
+    }
     if (rows instanceof Promise) return goOn(transaction, work, rows)
     step = work.next(rows)
   }
@@ -68,9 +74,19 @@ export function runIn<T>(transaction: Transaction, work: Work<T>): T | Promise<T
 }
 
 async function goOn<T>(transaction: Transaction, work: Work<T>, first: Promise<readonly Values[]>): Promise<T> {
-  let step = work.next(await first)
-  while (!step.done) step = work.next(await transaction.run(step.value))
-  return step.value
+  let answer = first
+  for (;;) {
+    const step = await answer.then(
+      (rows) => work.next(rows),
+      (error: unknown) => work.throw(error),
+    )
+    if (step.done) return step.value
+    answer = inPromise(() => transaction.run(step.value))
+  }
+}
+
+async function inPromise<T>(work: () => T | Promise<T>): Promise<T> {
+  return work()
 }
 
 /** The error for an object that is of the library and no open transaction. */

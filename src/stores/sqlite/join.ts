@@ -1,5 +1,6 @@
 /** Work in a transaction that somebody else commits: the product's, on a connection of its own, or one that this store lent. */
 import { statSync } from 'node:fs'
+import { describeError } from '../../classify/describe.js'
 import { JobtableError } from '../../errors.js'
 import type { Transaction } from '../../transactions/transaction.js'
 import type { Database } from './database.js'
@@ -19,12 +20,25 @@ export function join<T>(database: Database, transaction: Transaction, work: (now
 }
 
 function* checked<T>(database: Database, { library }: Transaction, work: (now: number) => SqliteWork<T>): SqliteWork<T> {
+  yield* takeWriteLock()
   const [main] = yield { sql: `SELECT file FROM pragma_database_list WHERE name = 'main'`, params: [] }
   const file = main?.[0]
   checkFile(library, typeof file === 'string' ? file : '', database.path)
   // The tables are not made here: whoever opens the queue makes them, and would wait for this very transaction.
   yield* checkVersion(database.path)
   return yield* work(database.now())
+}
+
+/**
+ * Where a transaction has read first, SQLite refuses its write at once when another connection writes, or has written since. One that begins
+ * with a write waits for its turn.
+ */
+function* takeWriteLock(): SqliteWork<void> {
+  try {
+    yield { sql: `DELETE FROM jobtable_migrations WHERE false`, params: [], writes: true }
+  } catch (error) {
+    if (!/no such table/.test(describeError(error).message)) throw error // Why is told by the look at the tables.
+  }
 }
 
 /** A job in another file is one that this queue's workers never see. */

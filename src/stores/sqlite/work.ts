@@ -34,7 +34,14 @@ function* returning<T>(work: SqliteWork<T>): Work<T> {
   let step = work.next()
   while (!step.done) {
     const { sql, params, writes } = step.value
-    step = work.next(yield { sql: writes ? `${sql} RETURNING 1 AS changed` : sql, params })
+    let rows: readonly Values[]
+    try {
+      rows = yield { sql: writes ? `${sql} RETURNING 1 AS changed` : sql, params }
+    } catch (error) {
+      step = work.throw(error)
+      continue
+    }
+    step = work.next(rows)
   }
   return step.value
 }
