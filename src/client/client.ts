@@ -5,8 +5,8 @@ import { Known, type News, type StreamedText, type Want, type Watcher } from './
 import { createReader, headersWith, type Reader } from './reader.js'
 import { createTabs, type Tabs } from './tabs.js'
 
-/** So many jobs are read over one connection. */
-const MOST_JOBS = 50
+/** So many jobs and texts are read over one connection, for an address can only be so long, and the server takes 100 texts. */
+const MOST = 50
 
 export interface JobsClientOptions {
   /** Where the server's handler is: its `path`, after an origin if that is another. Default `/jobs`. */
@@ -92,9 +92,10 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     },
     close() {
       jobs.clear()
-      live?.end.abort()
-      live?.tabs.leave()
-      for (const reader of live?.readers ?? []) reader.update()
+      if (!live) return
+      live.end.abort()
+      live.tabs.leave()
+      update(live)
       live = undefined
     },
   }
@@ -152,14 +153,22 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     const others = new Set(tabs.others().map(({ id }) => id))
     for (const [id, known] of jobs) if (known.watchers.size === 0 && !others.has(id)) jobs.delete(id)
     tabs.want(wanted(({ source }) => source === 'leader'))
-    while (readers.length * MOST_JOBS < toRead().length) readers.push(readerFrom(readers.length * MOST_JOBS, environment))
+    while (partOf(readers.length).length > 0) readers.push(readerOf(readers.length, environment))
     for (const reader of readers) reader.update()
   }
 
-  /** Of a part of what is to be read, for an address can only be so long. */
-  function readerFrom(first: number, environment: Environment): Reader {
-    const host = { wants: () => toRead().slice(first, first + MOST_JOBS), known: knownOf, allowed, took: take, refused }
+  function readerOf(part: number, environment: Environment): Reader {
+    const host = { wants: () => partOf(part), known: knownOf, allowed, took: take, refused }
     return createReader(host, { path, locale, environment, tokenFor })
+  }
+
+  function partOf(part: number): Want[] {
+    let size = 0
+    return toRead().filter(({ texts }) => {
+      const start = size
+      size += 1 + texts.length
+      return Math.floor(start / MOST) === part
+    })
   }
 
   /** Nothing comes from another tab that the server has not let this one see. */
@@ -201,7 +210,8 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     for (const id of ids) {
       const known = jobs.get(id)
       jobs.delete(id)
-      for (const watcher of known?.watchers ?? []) watcher.onError(error)
+      // On its own, for what a page's own function throws is no fault of the connection.
+      for (const watcher of known?.watchers ?? []) queueMicrotask(() => watcher.onError(error))
     }
   }
 
