@@ -71,13 +71,13 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
   let isChanging = false
 
   return {
-    watch(id, onJob, { onError = ignore, initial } = {}) {
+    watch(id, onJob, { onError, initial } = {}) {
       const known = knownOf(id)
       if (initial) known.take({ job: initial })
       if (known.job) onJob(known.job)
       return add(known, { name: undefined, show: onJob, onError })
     },
-    stream(id, name, onText, { onError = ignore } = {}) {
+    stream(id, name, onText, { onError } = {}) {
       const known = knownOf(id)
       const text = known.texts.get(name)
       if (text) onText({ ...text, offset: 0 })
@@ -124,7 +124,7 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
         for (const { id } of wants) tabs.tell(id, knownOf(id).all())
         changed()
       },
-      told: take,
+      told,
       refused(ids) {
         for (const id of ids) if (jobs.has(id)) knownOf(id).source = 'server'
         changed()
@@ -158,7 +158,7 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
   }
 
   function readerOf(part: number, environment: Environment): Reader {
-    const host = { wants: () => partOf(part), known: knownOf, allowed, took: take, refused }
+    const host = { wants: () => partOf(part), known: knownOf, told, refused }
     return createReader(host, { path, locale, environment, tokenFor })
   }
 
@@ -171,10 +171,16 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     })
   }
 
-  /** Nothing comes from another tab that the server has not let this one see. */
-  function allowed(wants: readonly Want[]): void {
-    for (const { id } of wants) if (jobs.has(id)) knownOf(id).source ??= 'leader'
-    changed()
+  /** Nothing comes from another tab that the server has not shown this one itself. */
+  function told(id: string, news: News & { job?: PublicJob }): void {
+    take(id, news)
+    const known = jobs.get(id)
+    if (!known) return
+    const before = known.source
+    // A job that the leader takes for over may have been repaired since, as the server has shown this tab.
+    known.source = news.job?.final && !known.job!.final ? 'server' : (before ?? 'leader')
+    // All that is asked of the tab that leads is asked of it together.
+    if (known.source !== before && !wanted(({ source }) => !source)[0]) changed()
   }
 
   function knownOf(id: string): Known {
@@ -211,14 +217,15 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
       const known = jobs.get(id)
       jobs.delete(id)
       // On its own, for what a page's own function throws is no fault of the connection.
-      for (const watcher of known?.watchers ?? []) queueMicrotask(() => watcher.onError(error))
+      for (const watcher of known?.watchers ?? []) queueMicrotask(() => watcher.onError?.(error))
     }
+    changed()
   }
 
   async function tokenFor(ids: readonly string[]): Promise<string | undefined> {
     const token = await getToken?.(ids)
     if (token || !getToken) return token ?? undefined
-    throw new JobsError(401, 'unauthorized', 'getToken has none')
+    throw new JobsError(401, 'unauthorized', 'no token')
   }
 
   function addressOf(id: string, action: string): string {
@@ -236,5 +243,3 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     return job
   }
 }
-
-function ignore(): void {}
