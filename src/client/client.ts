@@ -5,8 +5,8 @@ import { Known, type News, type StreamedText, type Want, type Watcher } from './
 import { createReader, headersWith, type Reader } from './reader.js'
 import { createTabs, type Tabs } from './tabs.js'
 
-/** So many jobs are read over one connection. */
-const MOST_JOBS = 50
+/** So many jobs and texts are read over one connection, for an address can only be so long, and the server takes 100 texts. */
+const MOST = 50
 
 export interface JobsClientOptions {
   /** Where the server's handler is: its `path`, after an origin if that is another. Default `/jobs`. */
@@ -71,13 +71,13 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
   let isChanging = false
 
   return {
-    watch(id, onJob, { onError = ignore, initial } = {}) {
+    watch(id, onJob, { onError, initial } = {}) {
       const known = knownOf(id)
       if (initial) known.take({ job: initial })
       if (known.job) onJob(known.job)
       return add(known, { name: undefined, show: onJob, onError })
     },
-    stream(id, name, onText, { onError = ignore } = {}) {
+    stream(id, name, onText, { onError } = {}) {
       const known = knownOf(id)
       const text = known.texts.get(name)
       if (text) onText({ ...text, offset: 0 })
@@ -92,9 +92,10 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     },
     close() {
       jobs.clear()
-      live?.end.abort()
-      live?.tabs.leave()
-      for (const reader of live?.readers ?? []) reader.update()
+      if (!live) return
+      live.end.abort()
+      live.tabs.leave()
+      update(live)
       live = undefined
     },
   }
@@ -123,7 +124,7 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
         for (const { id } of wants) tabs.tell(id, knownOf(id).all())
         changed()
       },
-      told: take,
+      told,
       refused(ids) {
         for (const id of ids) if (jobs.has(id)) knownOf(id).source = 'server'
         changed()
@@ -152,20 +153,34 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     const others = new Set(tabs.others().map(({ id }) => id))
     for (const [id, known] of jobs) if (known.watchers.size === 0 && !others.has(id)) jobs.delete(id)
     tabs.want(wanted(({ source }) => source === 'leader'))
-    while (readers.length * MOST_JOBS < toRead().length) readers.push(readerFrom(readers.length * MOST_JOBS, environment))
+    while (partOf(readers.length).length > 0) readers.push(readerOf(readers.length, environment))
     for (const reader of readers) reader.update()
   }
 
-  /** Of a part of what is to be read, for an address can only be so long. */
-  function readerFrom(first: number, environment: Environment): Reader {
-    const host = { wants: () => toRead().slice(first, first + MOST_JOBS), known: knownOf, allowed, took: take, refused }
+  function readerOf(part: number, environment: Environment): Reader {
+    const host = { wants: () => partOf(part), known: knownOf, told, refused }
     return createReader(host, { path, locale, environment, tokenFor })
   }
 
-  /** Nothing comes from another tab that the server has not let this one see. */
-  function allowed(wants: readonly Want[]): void {
-    for (const { id } of wants) if (jobs.has(id)) knownOf(id).source ??= 'leader'
-    changed()
+  function partOf(part: number): Want[] {
+    let size = 0
+    return toRead().filter(({ texts }) => {
+      const start = size
+      size += 1 + texts.length
+      return Math.floor(start / MOST) === part
+    })
+  }
+
+  /** Nothing comes from another tab that the server has not shown this one itself. */
+  function told(id: string, news: News & { job?: PublicJob }): void {
+    take(id, news)
+    const known = jobs.get(id)
+    if (!known) return
+    const before = known.source
+    // A job that the leader takes for over may have been repaired since, as the server has shown this tab.
+    known.source = news.job?.final && !known.job!.final ? 'server' : (before ?? 'leader')
+    // All that is asked of the tab that leads is asked of it together.
+    if (known.source !== before && !wanted(({ source }) => !source)[0]) changed()
   }
 
   function knownOf(id: string): Known {
@@ -201,14 +216,16 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     for (const id of ids) {
       const known = jobs.get(id)
       jobs.delete(id)
-      for (const watcher of known?.watchers ?? []) watcher.onError(error)
+      // On its own, for what a page's own function throws is no fault of the connection.
+      for (const watcher of known?.watchers ?? []) queueMicrotask(() => watcher.onError?.(error))
     }
+    changed()
   }
 
   async function tokenFor(ids: readonly string[]): Promise<string | undefined> {
     const token = await getToken?.(ids)
     if (token || !getToken) return token ?? undefined
-    throw new JobsError(401, 'unauthorized', 'getToken has none')
+    throw new JobsError(401, 'unauthorized', 'no token')
   }
 
   function addressOf(id: string, action: string): string {
@@ -226,5 +243,3 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     return job
   }
 }
-
-function ignore(): void {}

@@ -2,11 +2,11 @@
 export class JobsError extends Error {
   override readonly name = 'JobsError'
   /** The HTTP status: 401, 403, 404, ... */
-  readonly status: number
+  declare readonly status: number
   /** As the server names it: `unauthorized`, `token_expired`, `forbidden`, `job_not_found`, ...; `http_error` where something else answers. */
-  readonly code: string
+  declare readonly code: string
   /** The ids that are meant, where not all are. */
-  readonly jobs: readonly string[] | undefined
+  declare readonly jobs: readonly string[] | undefined
 
   constructor(status: number, code: string, message: string, jobs?: readonly string[]) {
     super(message)

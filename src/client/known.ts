@@ -33,7 +33,7 @@ export interface Watcher {
   /** Of the text with this name; of the job where there is none. */
   name: string | undefined
   show(value: PublicJob | StreamedText): void
-  onError(error: JobsError): void
+  onError: ((error: JobsError) => void) | undefined
 }
 
 export class Known {

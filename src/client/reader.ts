@@ -38,9 +38,7 @@ type Told = PublicJob & PublicText & { id: string; name: string }
 export interface ReaderHost {
   wants(): Want[]
   known(id: string): Known
-  /** The server has let us see these. */
-  allowed(wants: readonly Want[]): void
-  took(id: string, news: News): void
+  told(id: string, news: News): void
   /** Nothing comes of these. */
   refused(ids: readonly string[], error: JobsError): void
 }
@@ -163,7 +161,6 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     // What is no stream of events is the page of something else, such as that of a product for addresses that it does not know.
     if (!/event-stream/.test(response.headers.get('content-type')!)) throw await errorOf(response)
     refusals = 0
-    host.allowed(wants)
     const parser = createParser({ onEvent: heard })
     const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
@@ -175,9 +172,9 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
 
   function heard({ event, data }: EventSourceMessage): void {
     const told = JSON.parse(data) as Told
-    if (event === 'job') host.took(told.id, { job: told })
-    else if (event === 'text') host.took(told.id, { text: told })
-    else if (event === 'gone') host.refused([told.id], new JobsError(404, 'job_not_found', 'no such job'))
+    if (event === 'job') host.told(told.id, { job: told })
+    else if (event === 'text') host.told(told.id, { text: told })
+    else if (event === 'gone') host.refused([told.id], new JobsError(404, 'job_not_found', 'gone'))
   }
 
   function addressOf(wants: readonly Want[], isPoll: boolean): string {
@@ -190,7 +187,8 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
         const place = text ? `/${text.attempt}/${text.text.length}${text.done ? '/done' : ''}` : ''
         query.append('text', `${encodeURIComponent(id)}/${encodeURIComponent(name)}${place}`)
       }
-      return known.job?.rev ?? ''
+      // The first time the server is to show it, also where the page came with it.
+      return (known.source && known.job?.rev) ?? ''
     })
     query.append('after', revs.join())
     if (isPoll) query.append('wait', String(POLL_S))

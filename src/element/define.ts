@@ -26,6 +26,12 @@ declare global {
 type Button = 'cancel' | 'download'
 const BUTTONS = 'cancel download'
 
+/** What was asked for in vain, and why. */
+interface InVain {
+  button: Button
+  isForbidden: boolean
+}
+
 /** Defines the element, unless that has been done, or there is no document, as on a server. */
 export function defineJobProgress(name = 'job-progress'): void {
   if (typeof customElements === 'undefined' || customElements.get(name)) return
@@ -43,8 +49,7 @@ function createClass(): CustomElementConstructor {
     #snapshot: PublicJob | undefined
     #error: JobsError | undefined
     #using: { handle: Handle; client: JobsClient; stop: () => void } | undefined
-    /** What was asked for in vain, and why. */
-    #inVain: { button: Button; isForbidden: boolean } | undefined
+    #inVain: InVain | undefined
     #isChanging = false
     #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -160,15 +165,18 @@ function createClass(): CustomElementConstructor {
 
     async #act(button: Button): Promise<void> {
       const id = this.getAttribute('job')
-      if (!this.#using || !id) return
-      const { client } = this.#using
+      const using = this.#using
+      if (!using || !id) return
+      let inVain: InVain | undefined
       try {
-        this.#inVain = undefined
-        if (button === 'cancel') await client.cancel(id)
-        else download(await client.fileUrl(id))
+        if (button === 'cancel') await using.client.cancel(id)
+        else download(await using.client.fileUrl(id))
       } catch (error) {
-        this.#inVain = { button, isForbidden: error instanceof JobsError && error.status === 403 }
+        inVain = { button, isForbidden: error instanceof JobsError && error.status === 403 }
       }
+      // It may show another job by now, or be off the page.
+      if (this.#using !== using) return
+      this.#inVain = inVain
       this.#show()
     }
 

@@ -57,6 +57,21 @@ describe('jobs', () => {
     for (const id of ids) await seen.find((job) => job.id === id)
     expect(made.connections.size).toBe(3)
   })
+  it('are read with all of their texts, however many these are', async () => {
+    const made = await served()
+    const ids: string[] = []
+    for (let i = 0; i < 40; i++) ids.push((await made.enqueue()).id)
+    const jobs = client(made.origin, { getToken: (asked) => made.token([...asked]) })
+    const seen = new Seen<string | number>()
+    for (const id of ids) {
+      for (const name of ['answer', 'notes', 'sources']) {
+        jobs.stream(id, name, () => {}, { onError: ({ status }) => seen.add(status) })
+      }
+      jobs.watch(id, () => seen.add(id))
+    }
+    for (const id of ids) await seen.find((each) => each === id || typeof each === 'number')
+    expect(seen.all.filter((each) => typeof each === 'number')).toEqual([])
+  })
   it('that nobody watches any more are let go, and so is the connection', async () => {
     const made = await served()
     const job = await made.enqueue()

@@ -34,6 +34,18 @@ async function watched({ through }: { through?: (port: number) => Promise<number
   return { ...made, job, tab, tokens, jobs, seen, errors, stage, sees }
 }
 
+/** What the page's own functions have thrown. */
+function hearsUncaught(): unknown[] {
+  const uncaught: unknown[] = []
+  const listeners = process.listeners('uncaughtException')
+  process.removeAllListeners('uncaughtException').on('uncaughtException', (error) => uncaught.push(error))
+  onTestFinished(() => {
+    process.removeAllListeners('uncaughtException')
+    for (const listener of listeners) process.on('uncaughtException', listener)
+  })
+  return uncaught
+}
+
 const forward = (seen: Seen<PublicJob>) => {
   const revs = seen.all.map(({ rev }) => rev)
   expect(revs).toEqual([...new Set(revs)].toSorted((a, b) => a - b))
@@ -200,14 +212,8 @@ describe('a page', () => {
     expect(requests).toHaveLength(2)
   })
   it('whose own function throws hears of that itself, and is shown what comes next', async () => {
-    const uncaught: unknown[] = []
+    const uncaught = hearsUncaught()
     const { jobs, job, stage, sees, requests } = await watched()
-    const listeners = process.listeners('uncaughtException')
-    process.removeAllListeners('uncaughtException').on('uncaughtException', (error) => uncaught.push(error))
-    onTestFinished(() => {
-      process.removeAllListeners('uncaughtException')
-      for (const listener of listeners) process.on('uncaughtException', listener)
-    })
     const mistake = new Error('a mistake of the page')
     await sees('drawing', stage)
     jobs.watch(job.id, ({ stage: now }) => {
@@ -217,6 +223,24 @@ describe('a page', () => {
     await sees('ready', stage)
     expect(uncaught).toEqual([mistake])
     expect(requests).toHaveLength(1)
+  })
+  it('whose function for errors throws hears of that itself, and its other jobs stay live', async () => {
+    const uncaught = hearsUncaught()
+    const answers = [
+      Response.json({ error: 'forbidden', jobs: ['other'] }, { status: 403 }),
+      stream('event: job\ndata: {"id":"mine","rev":1,"final":true}\n\n'),
+    ]
+    const jobs = client('http://server', { fetch: () => Promise.resolve(answers.shift()!) })
+    const mistake = new Error('a mistake of the page')
+    const seen = new Seen<PublicJob>()
+    jobs.watch('mine', seen.add)
+    jobs.watch('other', seen.add, {
+      onError: () => {
+        throw mistake
+      },
+    })
+    expect(await seen.find(() => true)).toMatchObject({ id: 'mine' })
+    expect(uncaught).toEqual([mistake])
   })
 })
 

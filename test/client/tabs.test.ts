@@ -30,6 +30,18 @@ async function browserOf(options: Options = {}) {
   return { ...made, locks, openTab, openTabs, oneConnection }
 }
 
+/** A network that brings each event on its own. */
+async function byEvent(...asked: Parameters<typeof fetch>): Promise<Response> {
+  const response = await fetch(...asked)
+  const events = new TransformStream<string, string>({
+    transform: (part, controller) => {
+      for (const event of part.split(/(?<=\n\n)/)) controller.enqueue(event)
+    },
+  })
+  const body = response.body!.pipeThrough(new TextDecoderStream()).pipeThrough(events).pipeThrough(new TextEncoderStream())
+  return new Response(body, response)
+}
+
 describe('eight tabs of a browser', () => {
   it('share one connection, where they show the same job', async () => {
     const { queue, enqueue, openTabs, lead, requests, oneConnection } = await browserOf()
@@ -148,15 +160,24 @@ describe('a tab', () => {
     const { enqueue, openTab, token, origin, locks, requests, oneConnection } = await browserOf()
     const ids: string[] = []
     for (let i = 0; i < 30; i++) ids.push((await enqueue()).id)
-    await openTab(ids[0]!)
+    const { tab } = await openTab(ids[0]!)
+    const wanted: unknown[] = []
+    const channel = new BroadcastChannel(tab.channels[0]!)
+    channel.addEventListener('message', (event) => {
+      const { type, wants = [] } = (event as MessageEvent).data as { type: string; wants?: { id: string }[] }
+      if (type === 'want' && wants.length > 0) wanted.push(wants.map(({ id }) => id))
+    })
+    onTestFinished(() => channel.close())
     const asked: (readonly string[])[] = []
-    const jobs = client(origin, { getToken: (of) => (asked.push(of), token([...of])) }, new Tab(locks))
+    const getToken = (of: readonly string[]) => (asked.push(of), token([...of]))
+    const jobs = client(origin, { getToken, fetch: byEvent }, new Tab(locks))
     const seen = new Seen<PublicJob>()
     for (const id of ids) jobs.watch(id, seen.add)
     for (const id of ids) await seen.find((job) => job.id === id)
-    await oneConnection()
     expect(asked).toEqual([ids])
-    expect(requests).toHaveLength(3) // And the leader once more, for the new ones.
+    await vi.waitFor(() => expect(requests).toHaveLength(3)) // And the leader once more, for the new ones.
+    await oneConnection()
+    expect(new Set(wanted.map(String))).toEqual(new Set([String(ids)]))
   })
   it('is told nothing of a job that it may not see itself, though another tab shows it', async () => {
     const { enqueue, token, openTab, queue, lead } = await browserOf()
@@ -202,6 +223,36 @@ describe('a tab', () => {
     await oneConnection()
     lead(job.id).end()
     for (const seen of texts) expect(await seen.find(({ final }) => final)).toMatchObject({ text: 'Once upon ', attempt: 1 })
+  })
+  it('leaves its jobs to the one that leads, though one of them is not there', async () => {
+    const { enqueue, openTab, token, origin, locks, oneConnection } = await browserOf()
+    const job = await enqueue()
+    await openTab(job.id)
+    const jobs = client(origin, { getToken: (ids) => token([...ids]) }, new Tab(locks))
+    const [seen, errors] = [new Seen<PublicJob>(), new Seen<JobsError>()]
+    jobs.watch('not-there', seen.add, { onError: errors.add })
+    jobs.watch(job.id, seen.add)
+    await seen.find(() => true)
+    expect(await errors.find(() => true)).toMatchObject({ status: 404, code: 'job_not_found' })
+    await oneConnection()
+  })
+  it('follows a job that was repaired, though the one that leads shows its end', async () => {
+    const { enqueue, openTab, openTabs, queue, lead } = await browserOf()
+    const job = await enqueue()
+    const [first] = await openTabs([job.id])
+    const texts = new Seen<StreamedText>()
+    first!.jobs.stream(job.id, 'answer', () => {})
+    await queue.cancel(job.id)
+    await first!.seen.find(({ final }) => final)
+    await queue.retry(job.id)
+    const second = await openTab(job.id)
+    second.jobs.stream(job.id, 'answer', texts.add)
+    queue.work()
+    await lead(job.id).tell((context) => context.stream('answer').write('Anew'))
+    await texts.find(({ text }) => text === 'Anew')
+    lead(job.id).end()
+    await second.seen.find(({ status }) => status === 'succeeded')
+    expect(second.seen.all.filter(({ status }) => status === 'canceled')).toEqual([])
   })
   it('reads for itself where the browser has no locks', async () => {
     const made = await served()

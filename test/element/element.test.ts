@@ -8,6 +8,8 @@ import { window } from './dom.js'
 
 defineJobProgress()
 
+const fetchOfNode = globalThis.fetch
+
 /** An element on a page, and what is seen and heard of it. */
 function element(attributes: Record<string, string>, properties: Partial<JobProgressElement> = {}) {
   const host = document.createElement('job-progress')
@@ -150,6 +152,32 @@ describe('<job-progress>', () => {
     await vi.waitFor(() => expect(text('detail')).toBe('This could not be canceled.'))
     expect(part('cancel').hidden).toBe(true)
     await vi.waitFor(() => expect(spoken.at(-1)).toBe('This could not be canceled.'))
+  })
+  it('says nothing of what was asked of a job that it does not show any more', async () => {
+    let refuse = (): void => {}
+    const refused = new Promise<void>((resolve) => (refuse = resolve))
+    const authorize: Authorize = async (_, { action }) => action === 'view' || refused.then(() => false)
+    const { enqueue, path } = await bench({ authorize })
+    const [one, two] = [await enqueue(), await enqueue()]
+    const { host, shows, text, spoken, part } = element({ job: one.id, path })
+    await shows(({ id }) => id === one.id)
+    onTestFinished(() => void vi.restoreAllMocks())
+    const answered = new Promise<void>((resolve) => {
+      vi.spyOn(globalThis, 'fetch').mockImplementation(async (...asked) => {
+        const response = await fetchOfNode(...asked)
+        if (response.url.includes('/cancel')) setImmediate(resolve)
+        return response
+      })
+    })
+    part('cancel').click()
+    host.setAttribute('job', two.id)
+    await shows(({ id }) => id === two.id)
+    refuse()
+    await answered
+    await new Promise((resolve) => setImmediate(resolve))
+    expect([text('label'), text('detail')]).toEqual(['Waiting to start', ''])
+    expect(part('cancel').hidden).toBe(false)
+    expect(spoken).not.toContain('This could not be canceled.')
   })
   it('tells the page of what it shows, and why it shows nothing', async () => {
     const { token, path } = await bench()

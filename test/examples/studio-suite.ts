@@ -160,7 +160,9 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
     it('takes no action that a form of another site could send', async () => {
       const visitor = await arrive()
       const form = { method: 'POST', body: new URLSearchParams({ version: '1' }) }
-      expect((await visitor.fetch('/actions/export', form)).status).toBe(415)
+      for (const action of ['document', 'assist', 'export', 'mail', 'sync', 'credits', 'troubles', 'worker/kill']) {
+        expect((await visitor.fetch(`/actions/${action}`, form)).status, action).toBe(415)
+      }
     })
 
     it('refuses to save over what another tab has saved', async () => {

@@ -1,6 +1,6 @@
 /** Each adapter with the framework itself, over a real connection. Next.js, which has to be built first, is in next.test.ts. */
 import { once } from 'node:events'
-import { createServer, request as httpRequest, type IncomingMessage, type Server } from 'node:http'
+import { createServer, request as httpRequest, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { serve as serveHono } from '@hono/node-server'
@@ -192,6 +192,33 @@ describe('the adapter of', () => {
       expect(response.statusCode).toBe(404)
       response.resume()
     }
+  })
+  it('Node http cuts the connection of a reader who takes nothing, when the body is given up', async () => {
+    let giveUp = (): void => {}
+    const body = new ReadableStream<Uint8Array>(
+      {
+        // More than lies between the two: the rest waits for a reader.
+        pull: (controller) => {
+          controller.enqueue(new Uint8Array(32_000_000))
+          giveUp = () => controller.error(new Error('the reader takes nothing'))
+        },
+      },
+      { highWaterMark: 0 },
+    )
+    const handler: HttpHandler = Object.assign(async () => new Response(body), { close: async () => {} })
+    const listener = nodeListener(handler)
+    const server = createServer(listener)
+    const address = await listening(server.listen(0, '127.0.0.1'))
+    const request = httpRequest(address).end()
+    const [[, response]] = (await Promise.all([once(server, 'request'), once(request, 'response')])) as [
+      [never, ServerResponse],
+      never,
+    ]
+    await vi.waitFor(() => expect(response.writableNeedDrain).toBe(true))
+    giveUp()
+    await vi.waitFor(() => expect(response.closed).toBe(true))
+    expect(response.writableFinished).toBe(false)
+    request.destroy()
   })
   it('Node http cuts the connection of a download whose file breaks off', async () => {
     const made = await place()

@@ -53,6 +53,8 @@ async function send(answer: Response, response: ServerResponse): Promise<void> {
   const leave = (): void => void reader.cancel().catch(() => {}) // Canceling what has failed fails as it did, which is told below.
   if (response.destroyed) return leave()
   response.once('close', leave)
+  // A body that breaks off may do so because nobody takes it: then there is no room again, which the loop would wait for.
+  reader.closed.catch(() => response.destroy())
   try {
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       if (!response.write(part.value)) await drained(response)
