@@ -22,6 +22,8 @@ import { isNews, type FollowedText, type TextPiece, type TextPlace, type TextRea
 const KEEP_ALIVE_MS = 15_000
 /** So many keep-alives without a read, and the reader is gone. */
 const MOST_STALLS = 4
+/** How long the rest of a stream that has ended waits for its reader. Milliseconds. */
+const LAST_TAKE_MS = 5_000
 const RETRY_MS = 1_000
 const RETRY_SPREAD_MS = 2_000
 /** What happens at the same time is told in one answer of a poll. Milliseconds. */
@@ -187,7 +189,7 @@ export class LiveStream implements Viewer, TextReader {
 
   /** Without `end`: the reader may come back. */
   close(): void {
-    if (this.#leave()) this.#controller.close()
+    if (this.#leave()) this.#finish()
   }
 
   #flush(): void {
@@ -265,7 +267,13 @@ export class LiveStream implements Viewer, TextReader {
   #end(): void {
     if (!this.#leave()) return
     this.#controller.enqueue(END)
+    this.#finish()
+  }
+
+  /** Whoever does not take the rest would hold the connection, and a server that waits for it to end. */
+  #finish(): void {
     this.#controller.close()
+    setTimeout(() => this.#controller.error(new Error('the reader takes nothing')), LAST_TAKE_MS).unref()
   }
 
   #cut(): void {

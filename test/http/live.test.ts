@@ -28,6 +28,17 @@ describe('a stream', () => {
     const revs = seen.map(({ rev }) => rev)
     expect(revs).toEqual([...new Set(revs)].toSorted((a, b) => a - b))
   })
+  it('lets go of a reader who does not take the rest of it', async () => {
+    const made = await place()
+    const job = await made.enqueue()
+    const response = await made.ask(`/jobs/${job.id}/events`, await made.token(job.id))
+    const idle = response.body!.getReader()
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    await made.handler.close()
+    await vi.advanceTimersByTimeAsync(5_000)
+    await expect(idle.closed).rejects.toThrow('the reader takes nothing')
+  })
   it('numbers its events by rev, and shows a reader that comes back only what they have not seen', async () => {
     const made = await place()
     const job = await made.enqueue()
