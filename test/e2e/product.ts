@@ -1,0 +1,29 @@
+/** The product and a browser, for the tests of one file. */
+import type { Browser, BrowserContextOptions } from 'playwright-core'
+import { afterAll, beforeAll } from 'vitest'
+import { Studio } from '../support/studio.js'
+import { launch, visit, type StudioPage } from './browser.js'
+
+export interface Product {
+  readonly studio: Studio
+  /** A visitor who is new. */
+  visit(options?: BrowserContextOptions & { lang?: 'en' | 'zh' }): Promise<StudioPage>
+}
+
+export function product(start: () => Promise<Studio> = () => Studio.start()): Product {
+  let studio: Studio
+  let browser: Browser
+  beforeAll(async () => {
+    ;[studio, browser] = await Promise.all([start(), launch()])
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await studio?.remove()
+  })
+  return {
+    get studio() {
+      return studio
+    },
+    visit: (options) => visit(browser, studio.url, options),
+  }
+}
