@@ -150,7 +150,9 @@ function createClass(): CustomElementConstructor {
       const words = wordsOf(language)
       const face = faceOf(this.#snapshot, this.#error, words, Date.now())
       const buttons = this.#buttons
-      this.#view.show(this.#inVain ? told(face, this.#inVain, words) : face, words, {
+      // What could not be canceled and is over by now says that itself.
+      const isTold = this.#inVain && !(this.#inVain.button === 'cancel' && this.#snapshot?.final)
+      this.#view.show(isTold ? told(face, this.#inVain!, words) : face, words, {
         language,
         name: this.getAttribute('label'),
         buttons,

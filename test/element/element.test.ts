@@ -114,6 +114,41 @@ describe('<job-progress>', () => {
     expect(part('box').querySelector('img')).toBeNull()
     expect(text('label')).toBe('Failed')
   })
+  it('never goes back within an attempt, and shows no number of one that has failed', async () => {
+    const { host, text } = element({ job: 'job' })
+    const stage = (index: number) => ({ key: 'a', label: 'A', index, count: 3 })
+    const shown: (string | null)[] = []
+    const steps: Partial<PublicJob>[] = [
+      { stage: stage(0) },
+      { stage: stage(1) },
+      { stage: stage(1), progress: 0.03 },
+      { stage: stage(1), progress: 0.5 },
+      { stage: stage(2), progress: 0.5 },
+      { stage: stage(2), progress: 0.9 },
+      { stage: stage(2), progress: 0.9, status: 'failed', final: true },
+      { stage: stage(2), progress: 0.9, status: 'canceled', final: true },
+    ]
+    for (const [rev, step] of steps.entries()) {
+      host.snapshot = snapshot({ rev, ...step })
+      await new Promise((resolve) => setImmediate(resolve))
+      shown.push(text('value'))
+    }
+    expect(shown).toEqual(['0%', '33%', '33%', '50%', '66%', '90%', '', ''])
+  })
+  it('says no more that a job could not be canceled once it has ended', async () => {
+    const authorize: Authorize = (_, { action }) => action === 'view'
+    const { enqueue, path, queue, lead } = await bench({ authorize })
+    const job = await enqueue()
+    const { shows, text, part } = element({ job: job.id, path })
+    await shows(() => true)
+    part('cancel').click()
+    await vi.waitFor(() => expect(text('detail')).toBe('This could not be canceled.'))
+    queue.work()
+    await lead(job.id).tell(() => {})
+    lead(job.id).end()
+    await shows(({ final }) => final)
+    expect([text('label'), text('detail')]).toEqual(['Done', ''])
+  })
   it('cancels, where the token permits that, and shows it', async () => {
     const { enqueue, token, path } = await bench()
     const [may, mayNot] = [await enqueue(), await enqueue()]
