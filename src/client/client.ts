@@ -14,7 +14,8 @@ export interface JobsClientOptions {
   /**
    * A token for these jobs, made with `signToken`; asked for at every connection, so that it may be short-lived. Null where there is nobody
    * who may. Leave it out where the server decides by a cookie. It should be for all of the ids, which may be those of other tabs of the same user;
-   * what the token is not for, the tab that shows it asks for itself.
+   * what the token is not for, the tab that shows it asks for itself. Throw, or reject, where there is none at the moment, such as after a 500 of
+   * the product's server: that is waited out.
    */
   getToken?: (ids: readonly string[]) => string | null | Promise<string | null>
   /** The language of stages and messages. Default: as the browser says. */

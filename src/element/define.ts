@@ -6,6 +6,7 @@
 import { JobsError, type JobsClient, type PublicJob } from '../client/index.js'
 import { handleOf, type GetToken, type Handle } from '../client/handle.js'
 import { faceOf, type Face } from './face.js'
+import { actionsOf, isSigned, shareToken } from './tokens.js'
 import { createView, type View } from './view.js'
 import { languageOf, wordsOf, type Language, type Words } from './words.js'
 
@@ -110,8 +111,10 @@ function createClass(): CustomElementConstructor {
     }
 
     #watch(id: string): void {
-      const getToken = this.#getToken ?? (this.hasAttribute('token') ? this.#tokenOfAttribute : undefined)
       const path = this.getAttribute('path') ?? undefined
+      const token = this.#getToken ? null : this.getAttribute('token')
+      const shared = token !== null && isSigned(token) ? shareToken(path ?? '', id, token) : undefined
+      const getToken = this.#getToken ?? shared?.getToken ?? (token === null ? undefined : this.#tokenOfAttribute)
       const handle = handleOf({ path, getToken, locale: this.#language })
       const { client, giveBack } = handle.use()
       const stop = client.watch(
@@ -128,7 +131,7 @@ function createClass(): CustomElementConstructor {
           ...(this.#snapshot && { initial: this.#snapshot }),
         },
       )
-      this.#using = { handle, client, stop: () => (stop(), giveBack()) }
+      this.#using = { handle, client, stop: () => (stop(), giveBack(), shared?.leave()) }
     }
 
     #tell(name: string, detail: PublicJob | JobsError): void {
@@ -147,7 +150,9 @@ function createClass(): CustomElementConstructor {
       const words = wordsOf(language)
       const face = faceOf(this.#snapshot, this.#error, words, Date.now())
       const buttons = this.#buttons
-      this.#view.show(this.#inVain ? told(face, this.#inVain, words) : face, words, {
+      // What could not be canceled and is over by now says that itself.
+      const isTold = this.#inVain && !(this.#inVain.button === 'cancel' && this.#snapshot?.final)
+      this.#view.show(isTold ? told(face, this.#inVain!, words) : face, words, {
         language,
         name: this.getAttribute('label'),
         buttons,
@@ -158,7 +163,7 @@ function createClass(): CustomElementConstructor {
     /** Those that are permitted, as far as the token tells. */
     get #buttons(): ReadonlySet<string> {
       const wanted = (this.getAttribute('buttons') ?? BUTTONS).split(/\s+/)
-      const permitted = actionsOf(this.#using?.handle.token)
+      const permitted = actionsOf(this.#getToken ? this.#using?.handle.token : this.getAttribute('token'))
       const isForbidden = (button: string): boolean => !!this.#inVain?.isForbidden && this.#inVain.button === button
       return new Set(wanted.filter((button) => (permitted?.includes(button) ?? true) && !isForbidden(button)))
     }
@@ -193,18 +198,6 @@ function createClass(): CustomElementConstructor {
 function told(face: Face, { button }: { button: Button }, words: Words): Face {
   const text = button === 'cancel' ? words.notCanceled : words.notDownloaded
   return { ...face, detail: text, spoken: text }
-}
-
-/** What a token of `signToken` is for. It is not checked here: that is the server's. */
-function actionsOf(token: string | null | undefined): readonly string[] | undefined {
-  try {
-    const claims = JSON.parse(atob((token?.split('.')[1] ?? '').replaceAll('-', '+').replaceAll('_', '/'))) as {
-      actions?: unknown
-    }
-    return Array.isArray(claims.actions) ? (claims.actions as string[]) : undefined
-  } catch {
-    return undefined // None, or one of the product's own.
-  }
 }
 
 /** The server sends it as an attachment, so that the page stays. */

@@ -45,7 +45,7 @@ function ended(job: PublicJob, words: Words): Face {
   const detail = job.status === 'failed' ? (job.userMessage ?? '') : ''
   return {
     ...still(job.status, words[job.status]),
-    progress: job.status === 'succeeded' ? 1 : progressOf(job),
+    progress: job.status === 'succeeded' ? 1 : null,
     detail,
     spoken: join(words[job.status], detail),
     file: job.file?.name ?? null,
@@ -56,10 +56,13 @@ function still(state: Face['state'], label: string): Face {
   return { state, label, progress: null, detail: '', spoken: label, cancelable: false, file: null, ticks: false }
 }
 
-/** What the handler reports; else how many of the stages lie behind. */
+/**
+ * What the handler reports, or how many of the stages lie behind where that is more: a handler that goes through stages before it reports anything
+ * does not go back then.
+ */
 function progressOf({ progress, stage }: PublicJob): number | null {
-  if (progress !== null) return Math.min(1, Math.max(0, progress))
-  return stage && stage.index !== null ? stage.index / stage.count : null
+  const behind = stage && stage.index !== null ? stage.index / stage.count : null
+  return progress === null ? behind : Math.min(1, Math.max(0, progress, behind ?? 0))
 }
 
 function stepOf({ stage }: PublicJob, words: Words): string {

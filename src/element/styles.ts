@@ -34,8 +34,7 @@ export const STYLES = `
 [part=bar] { height: 100%; border-radius: inherit; background: var(--_color); transition: inline-size 0.3s ease-out; }
 [part=box][data-state=succeeded] [part=bar] { background: var(--_success); }
 :is([data-state=failed], [data-state=error]) :is([part=label], [part=detail]) { color: var(--_error); }
-[data-state=failed] [part=bar] { background: var(--_error); }
-[data-state=canceled] [part=bar] { background: var(--_muted); }
+[data-state=failed] [part=bar] { background: var(--_error); inline-size: 100% !important; }
 [data-moves] [part=bar] { inline-size: 40%; animation: moves 1.6s ease-in-out infinite alternate; }
 @keyframes moves { from { margin-inline-start: 0; } to { margin-inline-start: 60%; } }
 [part=detail] { margin: 0; color: var(--_muted); overflow-wrap: anywhere; }

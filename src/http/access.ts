@@ -6,6 +6,9 @@ import { JobtableError } from '../errors.js'
 import { refusals } from './respond.js'
 import { secretKey, verifyToken, type JobAction } from './token.js'
 
+/** More do not fit into a header. */
+const MOST_TOKENS = 100
+
 export interface AccessRequest {
   jobId: string
   action: JobAction
@@ -46,19 +49,24 @@ export function prepareAccess({ secrets, authorize }: { secrets?: readonly strin
   )
 }
 
+/**
+ * Of several tokens, joined by `~`, each permits what it permits alone: never the job of one with the action of another. One that is not good any
+ * more takes nothing from the others.
+ */
 function byToken(keys: readonly Uint8Array[]): Access {
   return async (request, url) => {
-    const token = bearer(request) ?? url.searchParams.get('token')
-    if (!token) throw refusals.tokenMissing()
-    const claims = await verifyToken(token, keys)
-    if (claims === 'expired') throw refusals.tokenExpired()
-    if (claims === 'invalid') throw refusals.tokenInvalid()
-    const { jobs, actions, expiresAt } = claims
+    const given = bearer(request) ?? url.searchParams.get('token')
+    if (!given) throw refusals.tokenMissing()
+    const tokens = given.split('~')
+    if (tokens.length > MOST_TOKENS) throw refusals.invalid(`at most ${MOST_TOKENS} tokens`)
+    const found = await Promise.all(tokens.map((token) => verifyToken(token, keys)))
+    const good = found.filter((claims) => typeof claims !== 'string')
+    if (good.length === 0) throw found.includes('expired') ? refusals.tokenExpired() : refusals.tokenInvalid()
     return {
-      jobs,
-      until: expiresAt,
+      jobs: good.flatMap(({ jobs }) => jobs),
+      until: Math.min(...good.map(({ expiresAt }) => expiresAt)),
       async check(jobId, action) {
-        if (!jobs.includes(jobId) || !actions.includes(action)) throw refusals.forbidden()
+        if (!good.some(({ jobs, actions }) => jobs.includes(jobId) && actions.includes(action))) throw refusals.forbidden()
       },
     }
   }

@@ -22,7 +22,7 @@ export function publicJob(row: JobRow, type: PreparedType | undefined, locale: L
     final: isFinal(row.status),
     rev: row.rev,
     stage: row.stage === null ? null : stageOf(row.stage, type, locale),
-    progress: row.progress,
+    progress: row.status === 'succeeded' ? 1 : row.progress,
     attempt: row.attempts,
     maxAttempts: row.maxAttempts ?? type?.policy.maxAttempts ?? null,
     retryAt: row.status === 'retrying' ? moment(row.runAfter) : null,

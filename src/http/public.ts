@@ -11,7 +11,7 @@ export interface PublicJob {
   /** Grows with every change: of two snapshots of a job, the one with the larger number is the newer. */
   rev: number
   stage: PublicStage | null
-  /** From 0 to 1, or null where the handler reports none. */
+  /** From 0 to 1, or null where the handler reports none. 1 once the job has succeeded. */
   progress: number | null
   /** Runs started, without those that only waited or were handed back. */
   attempt: number

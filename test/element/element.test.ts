@@ -3,7 +3,7 @@ import type { JobsError, PublicJob } from '../../src/client/index.js'
 import { defineJobProgress, type JobProgressElement } from '../../src/element/define.js'
 import type { Authorize } from '../../src/http/index.js'
 import { served } from '../client/support.js'
-import { withFile } from '../http/support.js'
+import { OTHER_SECRET, withFile } from '../http/support.js'
 import { window } from './dom.js'
 
 defineJobProgress()
@@ -114,6 +114,41 @@ describe('<job-progress>', () => {
     expect(part('box').querySelector('img')).toBeNull()
     expect(text('label')).toBe('Failed')
   })
+  it('never goes back within an attempt, and shows no number of one that has failed', async () => {
+    const { host, text } = element({ job: 'job' })
+    const stage = (index: number) => ({ key: 'a', label: 'A', index, count: 3 })
+    const shown: (string | null)[] = []
+    const steps: Partial<PublicJob>[] = [
+      { stage: stage(0) },
+      { stage: stage(1) },
+      { stage: stage(1), progress: 0.03 },
+      { stage: stage(1), progress: 0.5 },
+      { stage: stage(2), progress: 0.5 },
+      { stage: stage(2), progress: 0.9 },
+      { stage: stage(2), progress: 0.9, status: 'failed', final: true },
+      { stage: stage(2), progress: 0.9, status: 'canceled', final: true },
+    ]
+    for (const [rev, step] of steps.entries()) {
+      host.snapshot = snapshot({ rev, ...step })
+      await new Promise((resolve) => setImmediate(resolve))
+      shown.push(text('value'))
+    }
+    expect(shown).toEqual(['0%', '33%', '33%', '50%', '66%', '90%', '', ''])
+  })
+  it('says no more that a job could not be canceled once it has ended', async () => {
+    const authorize: Authorize = (_, { action }) => action === 'view'
+    const { enqueue, path, queue, lead } = await bench({ authorize })
+    const job = await enqueue()
+    const { shows, text, part } = element({ job: job.id, path })
+    await shows(() => true)
+    part('cancel').click()
+    await vi.waitFor(() => expect(text('detail')).toBe('This could not be canceled.'))
+    queue.work()
+    await lead(job.id).tell(() => {})
+    lead(job.id).end()
+    await shows(({ final }) => final)
+    expect([text('label'), text('detail')]).toEqual(['Done', ''])
+  })
   it('cancels, where the token permits that, and shows it', async () => {
     const { enqueue, token, path } = await bench()
     const [may, mayNot] = [await enqueue(), await enqueue()]
@@ -207,6 +242,50 @@ describe('<job-progress>', () => {
     const pages = [element({ job: one.id, path }, { getToken }), element({ job: two.id, path }, { getToken })]
     for (const { shows } of pages) await shows(() => true)
     expect(requests).toHaveLength(1)
+  })
+  it('shares a connection with those that have a token of their own, which each permits its own job and no more', async () => {
+    const { enqueue, token, path, queue, lead, requests, connections } = await bench()
+    const jobs = await Promise.all(Array.from({ length: 8 }, () => enqueue()))
+    const pages = await Promise.all(
+      jobs.map(async ({ id }, n) => element({ job: id, path, token: await token(id, n === 0 ? ['view', 'cancel'] : ['view']) })),
+    )
+    for (const { shows } of pages) await shows(() => true)
+    expect(connections.size).toBe(1)
+    expect(requests.length).toBeLessThan(4) // Elements that come later make the connection anew.
+    expect(pages.map(({ part }) => part('cancel').hidden)).toEqual([false, ...Array.from({ length: 7 }, () => true)])
+    queue.work()
+    await lead(jobs.at(-1)!.id).tell((context) => context.stage('drawing'))
+    await pages.at(-1)!.shows(({ stage }) => stage?.key === 'drawing')
+  })
+  it('with a bad token shows that alone, and the others stay live', async () => {
+    const { enqueue, token, path, queue, lead, connections } = await bench()
+    const [mine, bad] = [await enqueue(), await enqueue()]
+    const forged = element({ job: bad.id, path, token: await token(bad.id, ['view'], OTHER_SECRET) })
+    const good = element({ job: mine.id, path, token: await token(mine.id) })
+    await vi.waitFor(() => expect(forged.text('label')).toContain('You have no access'))
+    queue.work()
+    await lead(mine.id).tell((context) => context.stage('drawing'))
+    await good.shows(({ stage }) => stage?.key === 'drawing')
+    expect(connections.size).toBe(1)
+    forged.host.setAttribute('token', await token(bad.id))
+    await forged.shows(({ id }) => id === bad.id)
+  })
+  it('says no more tokens at once than a header holds, and takes a token of the product alone', async () => {
+    const { path } = await bench({ authorize: () => true })
+    const said: string[] = []
+    onTestFinished(() => void vi.restoreAllMocks())
+    vi.spyOn(globalThis, 'fetch').mockImplementation((address, init) => {
+      said.push((init!.headers as { authorization: string }).authorization)
+      return fetchOfNode(address, init)
+    })
+    const claims = btoa(JSON.stringify({ aud: 'jobtable', actions: ['view'] }))
+    const tokens = Array.from({ length: 30 }, (_, n) => `head.${claims}.${String(n).repeat(300).slice(0, 300)}`)
+    const own = ['a token of the product', 'another of them']
+    for (const [n, token] of [...tokens, ...own].entries()) element({ job: `job-${n}`, path, token })
+    await vi.waitFor(() => expect(said).toHaveLength(4))
+    expect(said.every((header) => header.length < 8_000)).toBe(true)
+    expect(new Set(said.flatMap((header) => header.replace('Bearer ', '').split('~')))).toEqual(new Set([...tokens, ...own]))
+    expect(said.slice(2)).toEqual(own.map((token) => `Bearer ${token}`))
   })
   it('takes what was set on it before it was defined', async () => {
     const host = document.createElement('late-progress') as JobProgressElement

@@ -184,3 +184,44 @@ describe('a handler', () => {
     await expect(sign({ jobs: [] })).rejects.toMatchObject({ code: 'config_invalid' })
   })
 })
+
+describe('several tokens at once', () => {
+  const bench = async () => {
+    const made = await place()
+    const [one, two] = [await made.enqueue(), await made.enqueue()]
+    const expired = await signToken({ jobs: [two.id], actions: ['view'], expiresIn: '0s' }, SECRET)
+    const many = (...tokens: string[]) => made.ask(`/jobs/events?id=${one.id}&id=${two.id}&wait=1`, tokens.join('~'))
+    return { ...made, one, two, expired, many }
+  }
+
+  it('are for the jobs of each', async () => {
+    const { token, one, two, many } = await bench()
+    const text = await (await many(await token(one.id), await token(two.id))).text()
+    for (const { id } of [one, two]) expect(text).toContain(`"id":"${id}"`)
+  })
+  it('permit no more than each alone: not the job of one with the action of another', async () => {
+    const { ask, token, one, two } = await bench()
+    const tokens = [await token(one.id, ['view']), await token(two.id, ['cancel'])].join('~')
+    expect((await ask(`/jobs/${one.id}`, tokens)).status).toBe(200)
+    expect((await ask(`/jobs/${two.id}`, tokens)).status).toBe(403)
+    expect((await ask(`/jobs/${one.id}/cancel`, tokens, { method: 'POST' })).status).toBe(403)
+  })
+  it('lose only the jobs of those that are expired or forged, by name', async () => {
+    const { token, one, two, expired, many } = await bench()
+    for (const bad of [expired, await token(two.id, ['view'], OTHER_SECRET), 'a.b.c', '']) {
+      const response = await many(await token(one.id), bad)
+      expect([response.status, await response.json()]).toMatchObject([403, { error: 'forbidden', jobs: [two.id] }])
+    }
+  })
+  it('are refused as one is where none of them is good', async () => {
+    const { expired, many } = await bench()
+    expect(await (await many('a.b.c', expired)).json()).toMatchObject({ error: 'token_expired' })
+    expect(await (await many('a.b.c', 'd.e.f')).json()).toMatchObject({ error: 'unauthorized' })
+  })
+  it('are no more than a hundred', async () => {
+    const { token, one, many } = await bench()
+    const soon = await signToken({ jobs: ['job'], actions: ['view'], expiresIn: '0s' }, SECRET)
+    expect((await many(...Array.from({ length: 101 }, () => soon))).status).toBe(400)
+    expect((await many(await token(one.id), ...Array.from({ length: 99 }, () => soon))).status).toBe(403)
+  })
+})

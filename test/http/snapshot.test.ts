@@ -58,6 +58,11 @@ describe('a snapshot', () => {
     expect(retrying.retryAt).toBe((await job.refresh()).runAfter.toISOString())
     expect(JSON.stringify(retrying)).not.toContain('10.0.0.7')
   })
+  it('has all of the progress once its job has succeeded, and of one that has failed what was reported', async () => {
+    const made = await place()
+    expect(await view(made, (await finished(made, 'done')).id)).toMatchObject({ status: 'succeeded', progress: 1 })
+    expect(await view(made, (await finished(made, new PermanentError('bad'))).id)).toMatchObject({ progress: null })
+  })
   it('takes the language of ?locale= before all, and that of the option where nobody says', async () => {
     const made = await place({ locale: 'zh' })
     const job = await finished(made, new PermanentError('bad', { code: 'quota_exhausted' }))
