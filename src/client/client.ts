@@ -2,11 +2,9 @@ import type { PublicJob } from '../http/public.js'
 import { browser, type Environment } from './environment.js'
 import { errorOf, JobsError } from './errors.js'
 import { Known, type News, type StreamedText, type Want, type Watcher } from './known.js'
-import { createReader, headersWith, type Reader } from './reader.js'
+import { MOST } from './limits.js'
+import { createReader, type Reader } from './reader.js'
 import { createTabs, type Tabs } from './tabs.js'
-
-/** So many jobs and texts are read over one connection, for an address can only be so long, and the server takes 100 texts. */
-const MOST = 50
 
 export interface JobsClientOptions {
   /** Where the server's handler is: its `path`, after an origin if that is another. Default `/jobs`. */
@@ -25,8 +23,10 @@ export interface JobsClientOptions {
 }
 
 export interface WatchOptions {
-  /** Why nothing more comes: access is refused, or there is no such job. Outages are waited out and not told. */
+  /** Why nothing more comes: access is refused, or there is no such job. Outages are waited out, and are no errors. */
   onError?: (error: JobsError) => void
+  /** False when the connection is lost, and is tried again; true when it is back. It is not told of one that holds from the beginning. */
+  onConnection?: (isLive: boolean) => void
   /** A snapshot that the page has already, such as one that came with its HTML. */
   initial?: PublicJob
 }
@@ -70,19 +70,20 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
   const jobs = new Map<string, Known>()
   let live: Live | undefined
   let isChanging = false
+  let isLive = true
 
   return {
-    watch(id, onJob, { onError, initial } = {}) {
+    watch(id, onJob, { initial, ...on } = {}) {
       const known = knownOf(id)
       if (initial) known.take({ job: initial })
       if (known.job) onJob(known.job)
-      return add(known, { name: undefined, show: onJob, onError })
+      return add(known, { ...on, name: undefined, show: onJob })
     },
-    stream(id, name, onText, { onError } = {}) {
+    stream(id, name, onText, on) {
       const known = knownOf(id)
       const text = known.texts.get(name)
       if (text) onText({ ...text, offset: 0 })
-      return add(known, { name, show: onText, onError })
+      return add(known, { ...on, name, show: onText })
     },
     known: (id) => jobs.get(id)?.job,
     get: ask,
@@ -103,6 +104,7 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
 
   function add(known: Known, watcher: Watcher): () => void {
     known.watchers.add(watcher)
+    if (!isLive) watcher.onConnection?.(isLive)
     start().tabs.join()
     changed()
     return () => {
@@ -126,8 +128,10 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
         changed()
       },
       told,
+      live: connection,
+      isLive: () => isLive,
       refused(ids) {
-        for (const id of ids) if (jobs.has(id)) knownOf(id).source = 'server'
+        for (const id of ids) if (jobs.has(id)) jobs.get(id)!.source = 'server'
         changed()
       },
     })
@@ -159,8 +163,8 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
   }
 
   function readerOf(part: number, environment: Environment): Reader {
-    const host = { wants: () => partOf(part), known: knownOf, told, refused }
-    return createReader(host, { path, locale, environment, tokenFor })
+    const host = { wants: () => partOf(part), known: knownOf, told, refused, live: connection }
+    return createReader(host, { path, locale, environment, headersFor })
   }
 
   function partOf(part: number): Want[] {
@@ -200,11 +204,11 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
 
   /** What this tab is to read from the server. */
   function toRead(): Want[] {
-    const tabs = live?.tabs
-    if (!tabs?.role()) return []
-    if (tabs.role() === 'following') return wanted(({ source }) => source !== 'leader')
+    const leads = live?.tabs.leads()
+    if (!leads) return leads === false ? wanted(({ source }) => source !== 'leader') : []
     const names = new Map<string, string[]>()
-    for (const { id, texts } of [...wanted(() => true), ...tabs.others()]) names.set(id, [...(names.get(id) ?? []), ...texts])
+    for (const { id, texts } of [...wanted(() => true), ...live!.tabs.others()])
+      names.set(id, [...(names.get(id) ?? []), ...texts])
     return [...names].flatMap(([id, texts]) => knownOf(id).missing(texts) ?? [])
   }
 
@@ -223,10 +227,23 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
     changed()
   }
 
-  async function tokenFor(ids: readonly string[]): Promise<string | undefined> {
+  /** It was lost, or is back. The tab that leads says it to the others. */
+  function connection(now: boolean): void {
+    if (now === isLive) return
+    isLive = now
+    live?.tabs.sayLead()
+    for (const { watchers } of jobs.values()) for (const watcher of watchers) queueMicrotask(() => watcher.onConnection?.(now))
+  }
+
+  async function tokenFor(ids: readonly string[]): Promise<string | null | undefined> {
     const token = await getToken?.(ids)
-    if (token || !getToken) return token ?? undefined
-    throw new JobsError(401, 'unauthorized', 'no token')
+    if (token || !getToken) return token
+    throw new JobsError(401, 'unauthorized')
+  }
+
+  async function headersFor(ids: readonly string[]): Promise<Record<string, string>> {
+    const token = await tokenFor(ids)
+    return token ? { authorization: `Bearer ${token}` } : {}
   }
 
   function addressOf(id: string, action: string): string {
@@ -235,8 +252,8 @@ export function createClient(options: JobsClientOptions, environmentOf: () => En
 
   async function ask(id: string, action = '', method = 'GET'): Promise<PublicJob> {
     const address = addressOf(id, action) + (locale ? `?locale=${locale}` : '')
-    const init = { method, headers: headersWith(await tokenFor([id])) }
-    const response = await start().environment.fetch(address, init)
+    const headers = await headersFor([id])
+    const response = await start().environment.fetch(address, { method, headers })
     // With 409 comes the job that could not be canceled any more.
     if (!response.ok && response.status !== 409) throw await errorOf(response)
     const job = (await response.json()) as PublicJob

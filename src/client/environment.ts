@@ -37,9 +37,6 @@ interface Browser {
   }
 }
 
-/** The first is of the document, from which the window hears of it. */
-const EVENTS = ['visibilitychange', 'pageshow', 'pagehide', 'online']
-
 export function browser(own: typeof fetch | undefined): Environment {
   const here = globalThis as unknown as Browser
   const { document, BroadcastChannel } = here
@@ -55,7 +52,9 @@ export function browser(own: typeof fetch | undefined): Environment {
       }),
     isVisible: () => document?.visibilityState !== 'hidden',
     listen(heard, signal) {
-      for (const name of EVENTS) here.addEventListener?.(name, ({ type }) => heard(type), { signal })
+      // The first is of the document, from which the window hears of it.
+      for (const name of ['visibilitychange', 'pageshow', 'pagehide', 'online'])
+        here.addEventListener?.(name, ({ type }) => heard(type), { signal })
     },
     after(ms, run) {
       const timer = setTimeout(run, ms)

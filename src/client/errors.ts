@@ -8,7 +8,7 @@ export class JobsError extends Error {
   /** The ids that are meant, where not all are. */
   declare readonly jobs: readonly string[] | undefined
 
-  constructor(status: number, code: string, message: string, jobs?: readonly string[]) {
+  constructor(status: number, code: string, message = code, jobs?: readonly string[]) {
     super(message)
     this.status = status
     this.code = code
@@ -19,6 +19,6 @@ export class JobsError extends Error {
 export async function errorOf(response: Response): Promise<JobsError> {
   // Something in between may have answered, in whatever form.
   const body = (await response.json().catch(() => ({}))) as { error?: string; message?: string; jobs?: string[] }
-  const { error = 'http_error', message = error, jobs } = body
+  const { error = 'http_error', message, jobs } = body
   return new JobsError(response.status, error, message, jobs)
 }

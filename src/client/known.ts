@@ -33,7 +33,8 @@ export interface Watcher {
   /** Of the text with this name; of the job where there is none. */
   name: string | undefined
   show(value: PublicJob | StreamedText): void
-  onError: ((error: JobsError) => void) | undefined
+  onError?: (error: JobsError) => void
+  onConnection?: (isLive: boolean) => void
 }
 
 export class Known {

@@ -15,22 +15,17 @@ import type { PublicJob, PublicText } from '../http/public.js'
 import type { Environment } from './environment.js'
 import { errorOf, JobsError } from './errors.js'
 import type { Known, News, Want } from './known.js'
-
-/** The server sends its first bytes at once, and then some every 15 s. Milliseconds. */
-const FIRST_BYTE_MS = 5_000
-const SILENCE_MS = 35_000
-/** So long a poll waits for news. Seconds. */
-const POLL_S = 20
-const POLLING_MS = 300_000
-/** Before the next of connections that end, as they do: at most so long, at random, so that not all come back together. Milliseconds. */
-const SOON_MS = 500
-/** After a failure; doubled with each that follows, up to the longest. */
-const FIRST_WAIT_MS = 1_000
-const LONGEST_WAIT_MS = 30_000
-/** A connection that has lasted so long was none of the failures. */
-const GOOD_MS = 2_000
-/** A connection that was silent for so long when its page wakes may be dead. */
-const STALE_MS = 20_000
+import {
+  FIRST_BYTE_MS,
+  FIRST_WAIT_MS,
+  GOOD_MS,
+  LONGEST_WAIT_MS,
+  POLL_S,
+  POLLING_MS,
+  SILENCE_MS,
+  SOON_MS,
+  STALE_MS,
+} from './limits.js'
 
 /** What an event holds, by its name. */
 type Told = PublicJob & PublicText & { id: string; name: string }
@@ -41,13 +36,15 @@ export interface ReaderHost {
   told(id: string, news: News): void
   /** Nothing comes of these. */
   refused(ids: readonly string[], error: JobsError): void
+  /** Whether the server was reached. */
+  live(isLive: boolean): void
 }
 
 export interface ReaderOptions {
   path: string
   locale: string | undefined
   environment: Environment
-  tokenFor(ids: readonly string[]): Promise<string | undefined>
+  headersFor(ids: readonly string[]): Promise<Record<string, string>>
 }
 
 export interface Reader {
@@ -57,11 +54,11 @@ export interface Reader {
   wake(): void
 }
 
-export function createReader(host: ReaderHost, { path, locale, environment, tokenFor }: ReaderOptions): Reader {
+export function createReader(host: ReaderHost, { path, locale, environment, headersFor }: ReaderOptions): Reader {
   const { after, random } = environment
   let asked = new Set<string>()
   let connection: AbortController | undefined
-  let endPause: (() => void) | undefined
+  let endPause = (): void => {}
   let isRunning = false
   let pollUntil = 0
   let failures = 0
@@ -75,7 +72,7 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
       else if (wants.length === 0 || wants.flatMap(keysOf).some((key) => !asked.has(key))) connection?.abort()
     },
     wake() {
-      endPause?.()
+      endPause()
       if (Date.now() - lastByte > STALE_MS) connection?.abort()
     },
   }
@@ -84,19 +81,14 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     isRunning = true
     for (let wants = host.wants(); wants.length > 0; wants = host.wants()) {
       const pauseMs = await read(wants)
-      if (pauseMs > 0) await pause(pauseMs)
+      if (pauseMs > 0) {
+        await new Promise<void>((resolve) => {
+          after(pauseMs, resolve)
+          endPause = resolve
+        })
+      }
     }
     isRunning = false
-  }
-
-  function pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const callOff = after(ms, resolve)
-      endPause = () => {
-        callOff()
-        resolve()
-      }
-    })
   }
 
   /** Answers how long to wait before the next. */
@@ -127,7 +119,10 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     } finally {
       callOff()
     }
-    if (lastByte < since || (!isPoll && Date.now() - since < GOOD_MS)) return backoff()
+    if (lastByte < since) host.live(false)
+    if (lastByte < since || (!isPoll && Date.now() - since < GOOD_MS)) {
+      return Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures++) * (0.5 + random() / 2)
+    }
     failures = 0
     return SOON_MS * random()
   }
@@ -138,13 +133,8 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     refusals = 0
     const ids = wants.map(({ id }) => id)
     const meant = ids.filter((id) => error.jobs?.includes(id))
-    host.refused(meant.length > 0 ? meant : ids, error)
+    host.refused(meant[0] ? meant : ids, error)
     return 0
-  }
-
-  function backoff(): number {
-    const longest = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** failures++)
-    return longest * (0.5 + random() / 2)
   }
 
   async function receive(
@@ -153,8 +143,7 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     signal: AbortSignal,
     expect: (ms: number) => void,
   ): Promise<void> {
-    const headers = headersWith(await tokenFor(wants.map(({ id }) => id)))
-    signal.throwIfAborted()
+    const headers = await headersFor(wants.map(({ id }) => id))
     expect(isPoll ? SILENCE_MS : FIRST_BYTE_MS)
     const init = { headers, signal, cache: 'no-store' as const }
     const response = await environment.fetch(addressOf(wants, isPoll), init)
@@ -165,6 +154,7 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     const reader: ReadableStreamDefaultReader<string> = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       lastByte = Date.now()
+      host.live(true)
       expect(SILENCE_MS)
       parser.feed(part.value)
     }
@@ -174,7 +164,7 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
     const told = JSON.parse(data) as Told
     if (event === 'job') host.told(told.id, { job: told })
     else if (event === 'text') host.told(told.id, { text: told })
-    else if (event === 'gone') host.refused([told.id], new JobsError(404, 'job_not_found', 'gone'))
+    else if (event === 'gone') host.refused([told.id], new JobsError(404, 'job_not_found'))
   }
 
   function addressOf(wants: readonly Want[], isPoll: boolean): string {
@@ -191,14 +181,10 @@ export function createReader(host: ReaderHost, { path, locale, environment, toke
       return (known.source && known.job?.rev) ?? ''
     })
     query.append('after', revs.join())
-    if (isPoll) query.append('wait', String(POLL_S))
+    if (isPoll) query.append('wait', POLL_S)
     if (locale) query.append('locale', locale)
     return `${path}/events?${query.toString()}`
   }
-}
-
-export function headersWith(token: string | undefined): Record<string, string> {
-  return token ? { authorization: `Bearer ${token}` } : {}
 }
 
 function keysOf({ id, texts }: Want): string[] {

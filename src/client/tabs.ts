@@ -20,8 +20,8 @@ import type { News, Want } from './known.js'
 const ANSWER_MS = 2_000
 
 type Message =
-  | { type: 'lead'; tab: string; visible: boolean }
-  | { type: 'want'; tab: string; wants: readonly Want[] }
+  | { type: 'lead'; tab: number; visible: boolean; live: boolean }
+  | { type: 'want'; tab: number; wants: readonly Want[] }
   | { type: 'refused'; ids: readonly string[] }
 
 export interface TabsHost {
@@ -32,11 +32,14 @@ export interface TabsHost {
   told(id: string, news: News): void
   /** The leader may not read these, so this tab has to do it itself. */
   refused(ids: readonly string[]): void
+  /** Whether the leader reaches the server. */
+  live(isLive: boolean): void
+  isLive(): boolean
 }
 
 export interface Tabs {
   /** Undefined until that is known. A tab that cannot share leads nobody. */
-  role(): 'leading' | 'following' | undefined
+  leads(): boolean | undefined
   /** What the others want of this tab. */
   others(): readonly Want[]
   join(): void
@@ -48,29 +51,32 @@ export interface Tabs {
   tell(id: string, news: Iterable<News>): void
   /** The others have to read these themselves. */
   refuse(ids: readonly string[]): void
+  /** To the others, if it leads: whether it is looked at, and reaches the server. */
+  sayLead(): void
   /** Somebody looks at this tab, or does no longer. */
   looked(): void
 }
 
 export function createTabs({ locks, openChannel, isVisible, after, random }: Environment, name: string, host: TabsHost): Tabs {
-  const tab = String(random())
+  const tab = random()
   const jobs = new Map<string, Channel>()
   /** What each of the other tabs wants of this one. */
-  const others = new Map<string, readonly Want[]>()
-  let role: 'leading' | 'following' | undefined
+  const others = new Map<number, readonly Want[]>()
+  let leads: boolean | undefined
   let channel: Channel | undefined
   let wants: readonly Want[] = []
-  let leader: string | undefined
+  let leader: number | undefined
   let release = (): void => {}
   let callOff = (): void => {}
   let queued: AbortController | undefined
 
   const tabs: Tabs = {
-    role: () => role,
+    sayLead,
+    leads: () => leads,
     others: () => [...others.values()].flat(),
     join() {
       if (!locks || !openChannel) {
-        if (!role) become('leading')
+        if (!leads) become(true)
       } else if (!channel) {
         channel = openChannel(name, (message) => heard(message as Message))
         void hold({ ifAvailable: true })
@@ -84,13 +90,9 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
       channel = undefined
     },
     want(now) {
-      if (role !== 'following' || JSON.stringify(now) === JSON.stringify(wants)) return
+      if (leads !== false || JSON.stringify(now) === JSON.stringify(wants)) return
       wants = now
-      for (const [id, each] of jobs) {
-        if (now.some((want) => want.id === id)) continue
-        each.close()
-        jobs.delete(id)
-      }
+      keep(now)
       for (const { id } of now) channelOf(id)
       ask()
     },
@@ -98,7 +100,7 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
       if (tabs.others().some((want) => want.id === id)) for (const each of news) channelOf(id).postMessage(each)
     },
     refuse(ids) {
-      if (role !== 'leading') return
+      if (!leads) return
       post({ type: 'refused', ids })
       for (const [other, theirs] of others) {
         others.set(
@@ -108,8 +110,8 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
       }
     },
     looked() {
-      if (role === 'leading') sayLead()
-      else if (role) ask()
+      sayLead()
+      if (leads === false) ask()
     },
   }
   return tabs
@@ -123,17 +125,17 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
       await locks!.request(name, options, (lock) => {
         isOthers = lock === null
         if (isOthers || !isCurrent()) return
-        become('leading')
+        become(true)
         sayLead()
         return new Promise<void>((resolve) => (release = resolve))
       })
     } catch (error) {
       // Another tab has taken it, or we have left the line; otherwise there are no locks for this page.
       isOthers = (error as Error).name === 'AbortError'
-      if (!isOthers && isCurrent()) become('leading')
+      if (!isOthers && isCurrent()) become(true)
     }
     if (!isOthers || !isCurrent()) return
-    become('following')
+    become(false)
     queued = new AbortController()
     void hold({ signal: queued.signal })
   }
@@ -143,20 +145,18 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
     void hold({ steal: true })
   }
 
-  function become(now: typeof role): void {
+  function become(now: typeof leads): void {
     release()
     callOff()
-    for (const each of jobs.values()) each.close()
-    jobs.clear()
+    keep((wants = []))
     others.clear()
-    wants = []
     leader = undefined
-    role = now
+    leads = now
     host.changed()
   }
 
   function sayLead(): void {
-    post({ type: 'lead', tab, visible: isVisible() })
+    if (leads) post({ type: 'lead', tab, visible: isVisible(), live: host.isLive() })
   }
 
   function ask(): void {
@@ -166,19 +166,29 @@ export function createTabs({ locks, openChannel, isVisible, after, random }: Env
   }
 
   function heard(message: Message): void {
-    if (message.type === 'want' && role === 'leading') {
+    if (message.type === 'want' && leads) {
       others.set(message.tab, message.wants)
       sayLead()
       host.wanted(message.wants)
-    } else if (message.type === 'lead' && role === 'following') {
+    } else if (message.type === 'lead' && leads === false) {
       callOff()
       if (!message.visible && isVisible()) return take()
+      host.live(message.live)
       if (message.tab === leader) return
       leader = message.tab
       host.changed()
       ask()
-    } else if (message.type === 'refused' && role === 'following') {
+    } else if (message.type === 'refused' && leads === false) {
       host.refused(message.ids)
+    }
+  }
+
+  /** Of the channels of jobs, those of these. */
+  function keep(wanted: readonly Want[]): void {
+    for (const [id, each] of jobs) {
+      if (wanted.some((want) => want.id === id)) continue
+      each.close()
+      jobs.delete(id)
     }
   }
 

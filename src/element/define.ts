@@ -51,6 +51,7 @@ function createClass(): CustomElementConstructor {
     #error: JobsError | undefined
     #using: { handle: Handle; client: JobsClient; stop: () => void } | undefined
     #inVain: InVain | undefined
+    #isOffline = false
     #isChanging = false
     #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -105,6 +106,7 @@ function createClass(): CustomElementConstructor {
       if (this.#snapshot?.id !== id) this.#snapshot = undefined
       this.#error = undefined
       this.#inVain = undefined
+      this.#isOffline = false
       if (!this.isConnected) return
       if (id) this.#watch(id)
       this.#show()
@@ -127,6 +129,10 @@ function createClass(): CustomElementConstructor {
           onError: (error) => {
             this.#error = error
             this.#tell('joberror', error)
+          },
+          onConnection: (isLive) => {
+            this.#isOffline = !isLive
+            this.#show()
           },
           ...(this.#snapshot && { initial: this.#snapshot }),
         },
@@ -156,6 +162,7 @@ function createClass(): CustomElementConstructor {
         language,
         name: this.getAttribute('label'),
         buttons,
+        isOffline: this.#isOffline && !this.#snapshot?.final && !this.#error,
       })
       if (face.ticks) this.#timer = setTimeout(() => this.#show(), 1_000)
     }

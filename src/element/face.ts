@@ -25,7 +25,7 @@ export function faceOf(job: PublicJob | undefined, error: JobsError | undefined,
   if (error && !job?.final) return still('error', error.status === 404 ? words.gone : words.forbidden)
   if (!job) return { ...still('loading', words.loading), spoken: '' }
   if (job.final) return ended(job, words)
-  if (job.cancelRequested) return { ...still(job.status, words.canceling), progress: job.progress }
+  if (job.cancelRequested) return { ...still(job.status, words.canceling), progress: progressOf(job) }
   const label = job.status === 'running' && job.stage ? job.stage.label : words[job.status]
   const step = job.status === 'running' ? stepOf(job, words) : ''
   const next = job.status === 'retrying' ? attemptOf(job, words) : ''

@@ -37,7 +37,7 @@ export const STYLES = `
 [data-state=failed] [part=bar] { background: var(--_error); inline-size: 100% !important; }
 [data-moves] [part=bar] { inline-size: 40%; animation: moves 1.6s ease-in-out infinite alternate; }
 @keyframes moves { from { margin-inline-start: 0; } to { margin-inline-start: 60%; } }
-[part=detail] { margin: 0; color: var(--_muted); overflow-wrap: anywhere; }
+:is([part=detail], [part=offline]) { margin: 0; color: var(--_muted); overflow-wrap: anywhere; }
 [part=actions] { display: flex; flex-wrap: wrap; gap: 0.5em; margin-block-start: 0.5em; }
 [hidden] { display: none !important; }
 button {

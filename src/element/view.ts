@@ -4,7 +4,11 @@ import { STYLES } from './styles.js'
 import type { Words } from './words.js'
 
 export interface View {
-  show(face: Face, words: Words, options: { language: string; name: string | null; buttons: ReadonlySet<string> }): void
+  show(
+    face: Face,
+    words: Words,
+    options: { language: string; name: string | null; buttons: ReadonlySet<string>; isOffline: boolean },
+  ): void
 }
 
 /** `act` is called when a button is pressed. */
@@ -14,17 +18,19 @@ export function createView(root: ShadowRoot, act: (button: 'cancel' | 'download'
   const bar = part('div', 'bar')
   const track = part('div', 'track', bar)
   const detail = part('p', 'detail')
+  const offline = part('p', 'offline')
   const [cancel, download] = [button('cancel', act), button('download', act)]
   const actions = part('div', 'actions', cancel, download)
   const spoken = part('div', 'spoken')
-  const box = part('div', 'box', part('div', 'head', label, value), track, detail, actions, spoken)
+  const box = part('div', 'box', part('div', 'head', label, value), track, detail, offline, actions, spoken)
+  put(offline, { role: 'status' })
   put(track, { role: 'progressbar', 'aria-valuemin': '0', 'aria-valuemax': '100' })
   put(spoken, { role: 'status', 'aria-live': 'polite' })
   style(root)
   root.append(box)
 
   return {
-    show(face, words, { language, name, buttons }) {
+    show(face, words, { language, name, buttons, isOffline }) {
       const percent = face.progress === null ? null : Math.floor(face.progress * 100)
       const isMoving = percent === null && face.state === 'running'
       box.lang = language
@@ -46,6 +52,9 @@ export function createView(root: ShadowRoot, act: (button: 'cancel' | 'download'
       download.hidden = face.file === null || !buttons.has('download')
       detail.hidden = face.detail === ''
       actions.hidden = cancel.hidden && download.hidden
+      box.toggleAttribute('data-offline', isOffline)
+      offline.hidden = !isOffline
+      set(offline, isOffline ? words.offline : '')
       set(spoken, face.spoken)
     },
   }

@@ -14,6 +14,7 @@ export interface Words {
   canceling: string
   forbidden: string
   gone: string
+  offline: string
   cancel: string
   notCanceled: string
   notDownloaded: string
@@ -36,6 +37,7 @@ const EN: Words = {
   canceling: 'Canceling…',
   forbidden: 'You have no access to this, or not any more. Please reload the page.',
   gone: 'This is not kept any more.',
+  offline: 'Connection lost, trying again.',
   cancel: 'Cancel',
   notCanceled: 'This could not be canceled.',
   notDownloaded: 'The download failed.',
@@ -57,6 +59,7 @@ const ZH: Words = {
   canceling: '正在取消…',
   forbidden: '您没有或不再有访问权限，请刷新页面。',
   gone: '该任务已不再保留。',
+  offline: '连接已断开，正在重试。',
   cancel: '取消',
   notCanceled: '无法取消。',
   notDownloaded: '下载失败。',

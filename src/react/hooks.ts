@@ -33,6 +33,8 @@ export interface UsedJob {
   job: PublicJob | undefined
   /** Why nothing more comes. */
   error: JobsError | undefined
+  /** False while the connection is lost, and is tried again. */
+  isLive: boolean
   /** Asks for the cancellation; see `JobsClient.cancel`. */
   cancel: () => Promise<PublicJob>
   /** The address of the job's file, for a link; see `JobsClient.fileUrl`. */
@@ -45,22 +47,24 @@ export function useJob(id: string | null | undefined, options: UseJobOptions = {
   const handle = useHandle(options)
   const store = useMemo(
     () =>
-      createStore<PublicJob | undefined>(handle, undefined, (client, show, onError) =>
-        id ? client.watch(id, show, { onError, ...(initial?.id === id && { initial }) }) : nothing,
+      createStore<PublicJob | undefined>(handle, undefined, (client, show, on) =>
+        id ? client.watch(id, show, { ...on, ...(initial?.id === id && { initial }) }) : nothing,
       ),
     [handle, id], // Another `initial` is no reason to subscribe anew.
   )
-  const { value, error } = useShown(store)
+  const { value, error, isLive } = useShown(store)
   const rendered = initial?.id === id ? initial : undefined
   const job = !value || (rendered && rendered.rev > value.rev) ? rendered : value
   const cancel = useCallback(() => using(handle, (client) => client.cancel(known(id))), [handle, id])
   const fileUrl = useCallback(() => using(handle, (client) => client.fileUrl(known(id))), [handle, id])
-  return { job, error, cancel, fileUrl }
+  return { job, error, isLive, cancel, fileUrl }
 }
 
 export interface UsedJobStream extends Omit<StreamedText, 'offset'> {
   /** Why nothing more comes. */
   error: JobsError | undefined
+  /** False while the connection is lost, and is tried again. */
+  isLive: boolean
 }
 
 const EMPTY: StreamedText = { text: '', offset: 0, attempt: 0, done: false, final: false }
@@ -69,12 +73,12 @@ const EMPTY: StreamedText = { text: '', offset: 0, attempt: 0, done: false, fina
 export function useJobStream(id: string | null | undefined, name: string, options: HookOptions = {}): UsedJobStream {
   const handle = useHandle(options)
   const store = useMemo(
-    () => createStore(handle, EMPTY, (client, show, onError) => (id ? client.stream(id, name, show, { onError }) : nothing)),
+    () => createStore(handle, EMPTY, (client, show, on) => (id ? client.stream(id, name, show, on) : nothing)),
     [handle, id, name],
   )
-  const { value, error } = useShown(store)
+  const { value, error, isLive } = useShown(store)
   const { text, attempt, done, final } = value
-  return { text, attempt, done, final, error }
+  return { text, attempt, done, final, error, isLive }
 }
 
 function useHandle({ path, locale, getToken }: ClientOptions): Handle {

@@ -5,6 +5,13 @@ import type { Handle } from '../client/handle.js'
 export interface Shown<Value> {
   value: Value
   error: JobsError | undefined
+  isLive: boolean
+}
+
+/** What is told beside the values. */
+export interface On {
+  onError: (error: JobsError) => void
+  onConnection: (isLive: boolean) => void
 }
 
 export interface ShownStore<Value> {
@@ -16,9 +23,9 @@ export interface ShownStore<Value> {
 export function createStore<Value>(
   handle: Handle,
   first: Value,
-  watch: (client: JobsClient, show: (value: Value) => void, onError: (error: JobsError) => void) => () => void,
+  watch: (client: JobsClient, show: (value: Value) => void, on: On) => () => void,
 ): ShownStore<Value> {
-  let shown: Shown<Value> = { value: first, error: undefined }
+  let shown: Shown<Value> = { value: first, error: undefined, isLive: true }
   return {
     get: () => shown,
     subscribe(changed) {
@@ -27,11 +34,12 @@ export function createStore<Value>(
         shown = next
         changed()
       }
-      const stop = watch(
-        client,
-        (value) => set({ value, error: undefined }),
-        (error) => set({ ...shown, error }),
-      )
+      // Of a connection from before; of this one it hears anew.
+      if (!shown.isLive) set({ ...shown, isLive: true })
+      const stop = watch(client, (value) => set({ ...shown, value, error: undefined }), {
+        onError: (error) => set({ ...shown, error }),
+        onConnection: (isLive) => set({ ...shown, isLive }),
+      })
       return () => {
         stop()
         giveBack()

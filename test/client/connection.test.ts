@@ -98,6 +98,45 @@ describe('a connection that breaks', () => {
   })
 })
 
+describe('a page that asks for its connection', () => {
+  it('is told once when its connection is lost, at once where it is lost already, and when it is back', async () => {
+    const tab = new Tab(undefined)
+    let answer: () => Response | Promise<Response> = () => Promise.reject(new TypeError('fetch failed'))
+    const jobs = client('http://server', { fetch: () => Promise.resolve(answer()) }, tab)
+    const [told, late] = [new Seen<boolean>(), new Seen<boolean>()]
+    jobs.watch('job', () => {}, { onConnection: told.add })
+    for (let i = 0; i < 3; i++) {
+      await tab.waits(isPause)
+      tab.pass(60_000)
+    }
+    await tab.waits(isPause)
+    jobs.stream('job', 'answer', () => {}, { onConnection: late.add })
+    expect([told.all, late.all]).toEqual([[false], [false]])
+    answer = () => events({ id: 'job', rev: 1, final: false })
+    tab.pass(60_000)
+    await late.find((isLive) => isLive)
+    expect([told.all, late.all]).toEqual([
+      [false, true],
+      [false, true],
+    ])
+  })
+  it('is told nothing of a connection that holds, or that comes back at once', async () => {
+    const tab = new Tab(undefined)
+    vi.useFakeTimers({ toFake: ['Date'] })
+    onTestFinished(() => void vi.useRealTimers())
+    let rev = 0
+    const answer = () => (
+      vi.setSystemTime(Date.now() + 5_000),
+      Promise.resolve(events({ id: 'job', rev: ++rev, final: rev > 2 }))
+    )
+    const [told, seen] = [new Seen<boolean>(), new Seen<PublicJob>()]
+    client('http://server', { fetch: answer }, tab).watch('job', seen.add, { onConnection: told.add })
+    for (let i = 0; i < 2; i++) tab.pass(await tab.waits(isPause))
+    await seen.find(({ final }) => final)
+    expect(told.all).toEqual([])
+  })
+})
+
 describe('behind a proxy that gathers what the server sends', () => {
   const missing = absence()
   it.skipIf(missing)(`a page polls, and stays live to the end of its job${missing ? `: ${missing}` : ''}`, async () => {

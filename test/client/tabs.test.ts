@@ -10,14 +10,18 @@ type Options = Parameters<typeof place>[0]
 async function browserOf(options: Options = {}) {
   const made = await served(options)
   const locks = new LockManager()
+  const cut = { isAway: false }
   const openTab = async (id: string, getToken = (ids: readonly string[]) => made.token([...ids])) => {
     const tab = new Tab(locks)
-    const jobs = client(made.origin, { getToken }, tab)
+    const away = (...asked: Parameters<typeof fetch>) =>
+      cut.isAway ? Promise.reject(new TypeError('fetch failed')) : tab.environment.fetch(...asked)
+    const jobs = client(made.origin, { getToken, fetch: away }, tab)
+    const told = new Seen<boolean>()
     const seen = new Seen<PublicJob>()
     const errors = new Seen<JobsError>()
-    const stop = jobs.watch(id, seen.add, { onError: errors.add })
+    const stop = jobs.watch(id, seen.add, { onError: errors.add, onConnection: told.add })
     await Promise.race([seen.find(() => true), errors.find(() => true)])
-    return { tab, jobs, seen, errors, stop }
+    return { tab, jobs, seen, errors, told, stop }
   }
   /** Opened one after the other, so that the first one leads. */
   const openTabs = async (ids: readonly string[]) => {
@@ -27,7 +31,7 @@ async function browserOf(options: Options = {}) {
   }
   /** A tab that has been let in needs no connection any more, which the server hears of a little later. */
   const oneConnection = () => vi.waitFor(() => expect(made.connections.size).toBe(1))
-  return { ...made, locks, openTab, openTabs, oneConnection }
+  return { ...made, cut, locks, openTab, openTabs, oneConnection }
 }
 
 /** A network that brings each event on its own. */
@@ -57,6 +61,24 @@ describe('eight tabs of a browser', () => {
     lead(job.id).end()
     for (const { seen } of pages) await seen.find(({ final }) => final)
     expect(requests).toHaveLength(8) // Each tab asks once whether it may.
+  })
+  it('hear of the one that leads that its connection is lost, and that it is back', async () => {
+    const { enqueue, openTab, oneConnection, cut } = await browserOf()
+    const job = await enqueue()
+    const leader = await openTab(job.id)
+    const follower = await openTab(job.id)
+    await oneConnection()
+    cut.isAway = true
+    leader.tab.pass(35_000) // Nothing comes any more.
+    await leader.told.find((isLive) => !isLive)
+    await follower.told.find((isLive) => !isLive)
+    cut.isAway = false
+    leader.tab.fire('online')
+    await follower.told.find((isLive) => isLive)
+    expect([leader.told.all, follower.told.all]).toEqual([
+      [false, true],
+      [false, true],
+    ])
   })
   it('have one connection open at a time, where each shows another job', async () => {
     const { queue, enqueue, openTabs, lead, oneConnection } = await browserOf()

@@ -107,6 +107,24 @@ describe('<job-progress>', () => {
     expect(text('detail')).toBe('Trying again now · attempt 2 of 5')
     expect(text('spoken')).toBe('Interrupted · attempt 2 of 5')
   })
+  it('says that the connection is lost, in the language of the page, until it is back or the job is over', async () => {
+    const { enqueue, token, path } = await bench()
+    const job = await enqueue()
+    let isAway = true
+    const getToken = async () => {
+      if (isAway) throw new Error('the server of the product is away')
+      return token(job.id)
+    }
+    const { host, shows, text, part } = element({ job: job.id, path, lang: 'zh' }, { getToken })
+    await vi.waitFor(() => expect(text('offline')).toBe('连接已断开，正在重试。'))
+    expect([part('offline').hidden, part('box').hasAttribute('data-offline')]).toEqual([false, true])
+    host.setAttribute('lang', 'en')
+    await vi.waitFor(() => expect(text('offline')).toBe('Connection lost, trying again.'))
+    isAway = false
+    await shows(() => true)
+    await vi.waitFor(() => expect(part('offline').hidden).toBe(true))
+    expect([text('offline'), part('box').hasAttribute('data-offline')]).toEqual(['', false])
+  })
   it('says why a job has failed, as text', async () => {
     const { host, text, part } = element({ job: 'job' })
     host.snapshot = snapshot({ status: 'failed', final: true, userMessage: '<img src=x onerror=alert(1)>' })
@@ -122,6 +140,7 @@ describe('<job-progress>', () => {
       { stage: stage(0) },
       { stage: stage(1) },
       { stage: stage(1), progress: 0.03 },
+      { stage: stage(1), progress: 0.03, cancelRequested: true },
       { stage: stage(1), progress: 0.5 },
       { stage: stage(2), progress: 0.5 },
       { stage: stage(2), progress: 0.9 },
@@ -133,7 +152,7 @@ describe('<job-progress>', () => {
       await new Promise((resolve) => setImmediate(resolve))
       shown.push(text('value'))
     }
-    expect(shown).toEqual(['0%', '33%', '33%', '50%', '66%', '90%', '', ''])
+    expect(shown).toEqual(['0%', '33%', '33%', '33%', '50%', '66%', '90%', '', ''])
   })
   it('says no more that a job could not be canceled once it has ended', async () => {
     const authorize: Authorize = (_, { action }) => action === 'view'

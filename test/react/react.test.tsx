@@ -112,6 +112,20 @@ describe('useJob', () => {
     expect(text()).toContain('nothing')
     await shows('Saving <b>')
   })
+  it('tells that the connection is lost, and that it is back', async () => {
+    const { id, path, token } = await bench()
+    let isAway = true
+    const getToken = async () => {
+      if (isAway) throw new Error('the server of the product is away')
+      return token(id)
+    }
+    const Connection = () => <p>{useJob(id, { path, getToken }).isLive ? 'live' : 'lost'}</p>
+    const { shows, text } = page(<Connection />)
+    expect(text()).toBe('live')
+    await shows('lost')
+    isAway = false
+    await shows('live')
+  })
   it('tells why nothing comes', async () => {
     const { id, path, token } = await bench()
     const getToken = () => token('another')
