@@ -58,6 +58,7 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
       const job = await run(visitor, 'export', { version: 1 })
       expect(job).toMatchObject({ status: 'succeeded', stage: { key: 'ready', index: 2, count: 3 } })
       const file = await visitor.fetch(`${job.file!.url}?token=${await tokenOf(visitor)}`)
+      expect(file.headers.get('content-security-policy')).toBe("default-src 'none'; sandbox")
       const pdf = await readPdf(Buffer.from(await file.arrayBuffer()))
       expect(pdf.text.join('\n')).toContain('lighthouse on Mull Head')
 
@@ -139,6 +140,11 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
   })
 
   describe('who may do what in the studio', () => {
+    it('lets the page load only what is its own', async () => {
+      const policy = (await (await arrive()).fetch('/')).headers.get('content-security-policy')
+      expect(policy).toContain("default-src 'self'")
+    })
+
     it('refuses a webhook without the right signature', async () => {
       const visitor = await arrive()
       for (const signature of [undefined, 't=1,v1=00']) {

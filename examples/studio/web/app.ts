@@ -30,6 +30,8 @@ export async function studio(): Promise<Studio> {
           baseUri: ["'none'"],
           frameAncestors: ["'none'"],
         },
+        // The job handler has stricter ones for the files that it hands out.
+        overwrite: false,
       }),
     )
     .all('/jobs/*', honoHandler(jobs))
