@@ -20,7 +20,8 @@ const version = z.int().positive()
 export const actions = new Hono<Visit>()
   .post('/document', async (context) => {
     const { base, ...wanted } = await read(context, draft.extend({ base: version }))
-    if (!(await saveDocument(context.var.visitor, base, wanted))) throw new HTTPException(409)
+    if (!(await saveDocument(context.var.visitor, base, wanted)))
+      throw new HTTPException(409, { message: 'the document was saved elsewhere since' })
     return answer(context)
   })
   .post('/assist', async (context) => {
@@ -61,6 +62,9 @@ export const actions = new Hono<Visit>()
     await standIns.killWorker()
     return answer(context)
   })
+  .all('*', () => {
+    throw new HTTPException(404, { message: 'there is no such action' })
+  })
 
 async function answer(context: Context<Visit>, started?: Started): Promise<Response> {
   const state = await stateOf(context.var.visitor, context.var.language)
@@ -68,7 +72,8 @@ async function answer(context: Context<Visit>, started?: Started): Promise<Respo
 }
 
 async function read<Schema extends z.ZodType>(context: Context, schema: Schema): Promise<z.output<Schema>> {
-  if (!context.req.header('content-type')?.startsWith('application/json')) throw new HTTPException(415)
+  if (!context.req.header('content-type')?.startsWith('application/json'))
+    throw new HTTPException(415, { message: 'the body must be JSON' })
   const parsed = schema.safeParse(await context.req.json().catch(() => undefined))
   if (!parsed.success) throw new HTTPException(400, { message: z.prettifyError(parsed.error) })
   return parsed.data
