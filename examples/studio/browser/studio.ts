@@ -4,7 +4,7 @@ import { defineJobProgress } from 'jobtable/element'
 import { isLanguage, wordsOf } from '../words.js'
 import { Card } from './card.js'
 import { byId } from './dom.js'
-import { Draft } from './draft.js'
+import { Draft, Untitled } from './draft.js'
 import { act, getToken, Refused, state, type Answer, type State } from './server.js'
 import { Troubles } from './troubles.js'
 
@@ -26,18 +26,18 @@ const troubles = new Troubles(say, {
 const problem = byId('problem', HTMLElement)
 const activity = byId('activity', HTMLElement)
 
-/** What each button asks for, once the document is saved. */
+/** What each button asks for. */
 const ACTIONS: Readonly<Record<string, () => Promise<Answer>>> = {
-  export: () => act('export', { version: draft.version }),
-  summarise: () => act('assist', { version: draft.version, task: 'summarise' }),
-  rewrite: () => act('assist', { version: draft.version, task: 'rewrite' }),
+  export: () => withDocument((version) => act('export', { version })),
+  summarise: () => withDocument((version) => act('assist', { version, task: 'summarise' })),
+  rewrite: () => withDocument((version) => act('assist', { version, task: 'rewrite' })),
   sync: () => act('sync', { request: crypto.randomUUID() }),
   credits: () => act('credits', {}),
 }
 
 for (const button of document.querySelectorAll<HTMLButtonElement>('button[data-action]')) {
   const action = ACTIONS[button.dataset['action']!]!
-  button.addEventListener('click', () => void whileBusy(button, () => start(action)))
+  button.addEventListener('click', () => void whileBusy(button, () => attempt(action)))
 }
 byId('document', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault()
@@ -46,19 +46,20 @@ byId('document', HTMLFormElement).addEventListener('submit', (event) => {
 byId('mail', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault()
   const to = byId('to', HTMLInputElement).value
-  void whileBusy(event.submitter as HTMLButtonElement, () => start(() => act('mail', { version: draft.version, to })))
+  void whileBusy(event.submitter as HTMLButtonElement, () =>
+    attempt(() => withDocument((version) => act('mail', { version, to }))),
+  )
 })
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible') refreshSoon()
 })
 void attempt(state)
 
-async function start(action: () => Promise<Answer>): Promise<void> {
-  await attempt(async () => {
-    const saved = await draft.save()
-    if (saved) show(saved)
-    return action()
-  })
+/** Asks for something that is about the document as it is now. */
+async function withDocument(ask: (version: number) => Promise<Answer>): Promise<Answer> {
+  const saved = await draft.save()
+  if (saved) show(saved)
+  return ask(draft.version)
 }
 
 /** Shows the answer, or in words why there is none. */
@@ -69,6 +70,7 @@ async function attempt(ask: () => Promise<Answer | State>): Promise<void> {
     show(answer)
     if ('started' in answer && answer.started) pointTo(answer.started)
   } catch (error) {
+    if (error instanceof Untitled) return tell(say('untitled'))
     if (!(error instanceof Refused)) throw error
     tell(say(error.status === 409 ? 'changedElsewhere' : error.status === 0 || error.status >= 500 ? 'offline' : 'refused'))
   }
