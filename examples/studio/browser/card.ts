@@ -41,9 +41,11 @@ export class Card {
     this.#asked.textContent = asked > 1 ? this.#options.say(type === 'add_credits' ? 'delivered' : 'asked', { asked }) : ''
   }
 
-  /** Draws the eye to what answers for a second request. */
+  /** Draws the eye to what answers for a request. */
   point(): void {
-    this.element.scrollIntoView({ block: 'nearest' })
+    const { top, bottom } = this.element.getBoundingClientRect()
+    // At the edge it would grow out of sight again.
+    if (top < 0 || bottom > innerHeight) this.element.scrollIntoView({ block: 'center' })
     for (const each of document.querySelectorAll('.pointed')) each.classList.remove('pointed')
     void this.element.offsetWidth // Or the animation would not begin anew.
     this.element.classList.add('pointed')
@@ -127,11 +129,12 @@ function show(element: HTMLElement, text: string): void {
 }
 
 function titleOf(say: Say, type: string, about: string): string {
-  return say((type === 'assist' ? `assist_${about}` : type) as Word)
+  return say((type === 'assist' ? `assist_${about.split('/')[0]}` : type) as Word)
 }
 
 function noteOf(say: Say, type: string, about: string): string {
-  if (type === 'export_pdf') return say('version', { about })
+  const version = type === 'export_pdf' ? about : type === 'assist' && about.split('/')[1]
+  if (version) return say('version', { about: version })
   if (type === 'add_credits') return say('paid', { about })
   return type === 'send_mail' ? about : ''
 }

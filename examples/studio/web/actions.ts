@@ -28,7 +28,8 @@ export const actions = new Hono<Visit>()
     const { visitor, language } = context.var
     const wanted = await read(context, z.object({ version, task: z.enum(['summarise', 'rewrite']) }))
     await documentAt(visitor, wanted.version)
-    return answer(context, await start(visitor, wanted.task, (tx) => assist.enqueue({ visitor, language, ...wanted }, { tx })))
+    const about = `${wanted.task}/${wanted.version}`
+    return answer(context, await start(visitor, about, (tx) => assist.enqueue({ visitor, language, ...wanted }, { tx })))
   })
   .post('/export', async (context) => {
     const { visitor } = context.var
