@@ -3,13 +3,13 @@ import type { EnqueueResult } from 'jobtable'
 import type { Transaction } from 'kysely'
 import { database, type Tables } from './database.js'
 
-/** As many jobs as the page shows, and as a token may name. */
-const SHOWN = 40
+/** As many jobs as the page can show: a token and an address that name them all still fit into a request's headers. */
+const SHOWN = 60
 
 export interface Activity {
   job: string
   type: string
-  /** What a word of the page says of it: the recipient, the task, the amount. */
+  /** What a word of the page says of it: the recipient, the version, the amount; of the model the task and the version, as `summarise/3`. */
   about: string
   asked: number
 }

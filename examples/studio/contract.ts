@@ -47,6 +47,13 @@ export const sendMail = queue.define('send_mail', {
   timeout: '1m',
 })
 
+/** A line of the stream of a sync: a file that lies in the other place now. */
+export interface CopiedFile {
+  path: string
+  /** Whether an attempt that was interrupted has copied it. */
+  earlier: boolean
+}
+
 export const syncFolder = queue.define('sync_folder', {
   payload: z.object({ visitor: z.string(), request: z.string() }),
   // The page gives each click a number of its own, so a request that the browser sends again is no second one.
@@ -54,7 +61,7 @@ export const syncFolder = queue.define('sync_folder', {
   stages: ['comparing', 'copying', 'done'],
   stageLabels: STAGES.sync_folder,
   publicStreams: ['files'],
-  result: z.object({ copied: z.int(), unchanged: z.int(), bytes: z.int() }),
+  result: z.object({ copied: z.int(), earlier: z.int(), unchanged: z.int(), bytes: z.int() }),
   timeout: '5m',
 })
 

@@ -16,6 +16,11 @@ export interface Document {
 export const draft = z.object({ title: z.string().trim().min(1).max(120), text: z.string().max(200_000) })
 export type Draft = z.output<typeof draft>
 
+/** There is no such version of this visitor's document. */
+export class UnknownVersion extends Error {
+  override readonly name = 'UnknownVersion'
+}
+
 const seeds = fileURLToPath(new URL('./seed', import.meta.url))
 
 /** The newest version; a visitor who comes for the first time gets a document and a folder to begin with. */
@@ -56,13 +61,14 @@ function newest(visitor: string): Promise<Document | undefined> {
     .executeTakeFirst()
 }
 
+/** Rejects with `UnknownVersion`. */
 export function documentAt(visitor: string, version: number): Promise<Document> {
   return database
     .selectFrom('documents')
     .select(['version', 'title', 'text'])
     .where('visitor', '=', visitor)
     .where('version', '=', version)
-    .executeTakeFirstOrThrow()
+    .executeTakeFirstOrThrow(() => new UnknownVersion(`the document has no version ${version}`))
 }
 
 export function folderOf(visitor: string): string {

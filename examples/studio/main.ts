@@ -8,21 +8,25 @@ import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { refuse } from './process.js'
 import { startStandIns } from './standins/index.js'
 import { secretFor, settings } from './settings.js'
 
 /** A worker that dies sooner than this after its start waits as long before the next. Milliseconds. */
 const SHORT_LIFE_MS = 1_000
 
-await mkdir(settings.folder, { recursive: true })
-const secret = settings.secret || (await keptSecret())
+if (!Number.isInteger(settings.port) || settings.port < 0 || settings.port > 65_535) {
+  refuse('start', new Error(`PORT must be a number from 0 to 65535, not ${process.env['PORT']}`))
+}
+await mkdir(settings.folder, { recursive: true }).catch((error: unknown) => refuse('keep anything', error))
+const { secret, webhookSecret } = await secrets().catch((error: unknown) => refuse('use its secret', error))
 const key = randomBytes(24).toString('hex')
 let stopping = false
 let working: ChildProcess | undefined
 
 const standIns = await startStandIns({
   key,
-  webhookSecret: secretFor('webhooks', secret),
+  webhookSecret,
   worker: { pid: () => working?.pid, kill: () => void working?.kill('SIGKILL') },
 })
 const real = { model: 'OPENAI_API_KEY' in process.env || 'OPENAI_BASE_URL' in process.env, mail: 'SMTP_URL' in process.env }
@@ -39,10 +43,13 @@ const env: NodeJS.ProcessEnv = {
   ...(!real.mail && { SMTP_URL: standIns.smtp }),
 }
 
-await prepareDatabase()
+await prepareDatabase().catch((error: unknown) => refuse('use its database', error))
 const web = start('./web.ts')
 web.on('message', ({ url }: { url: string }) => console.log(`The studio is at ${url}`))
-web.once('exit', (code) => void stop(code ?? 1))
+web.once('exit', (code, signal) => {
+  if (signal && !stopping) console.error(`The web process was ended by ${signal}, and the studio with it`)
+  void stop(code ?? 1)
+})
 keepWorking()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop(0))
 
@@ -81,6 +88,11 @@ async function ended(child: ChildProcess): Promise<void> {
   const exit = once(child, 'exit')
   child.kill('SIGTERM')
   await exit
+}
+
+async function secrets(): Promise<{ secret: string; webhookSecret: string }> {
+  const secret = settings.secret || (await keptSecret())
+  return { secret, webhookSecret: secretFor('webhooks', secret) }
 }
 
 /** Kept, so that sessions outlive a restart. */

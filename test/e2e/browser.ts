@@ -119,7 +119,7 @@ export class StudioPage {
     await this.page.locator('#mail button').click()
   }
 
-  /** What the visitor could read, in order: the stages of a type, or the texts of an element. */
+  /** What the visitor could read, in order: the stages of a type, the texts of an answer, or of a sync how many files and how much of the bar. */
   seen(what: string): Promise<string[]> {
     return this.page.evaluate((name) => (window as unknown as Recorded).seen[name] ?? [], what)
   }
@@ -129,7 +129,7 @@ interface Recorded {
   seen: Record<string, string[]>
 }
 
-/** Runs in the page: keeps each stage that was marked as the present one, and each text that a model has written so far. */
+/** Runs in the page: keeps each stage that was marked as the present one, each text that a model has written so far, and how a sync went. */
 function recordSeen(): void {
   const seen: Recorded['seen'] = {}
   ;(window as unknown as Recorded).seen = seen
@@ -142,5 +142,11 @@ function recordSeen(): void {
       note(stage.closest<HTMLElement>('.job')?.dataset['type'] ?? '', stage.textContent)
     }
     for (const text of document.querySelectorAll('.written')) if (text.textContent) note('written', text.textContent)
+    for (const sync of document.querySelectorAll('[data-type="sync_folder"]')) {
+      note('files', String(sync.querySelectorAll('.files li').length))
+      const bar = sync.querySelector('job-progress')?.shadowRoot?.querySelector('[role="progressbar"]')
+      const percent = bar?.getAttribute('aria-valuenow')
+      if (percent) note('bar', percent)
+    }
   }).observe(document, { subtree: true, childList: true, attributes: true, characterData: true })
 }

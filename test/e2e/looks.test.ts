@@ -45,7 +45,7 @@ describe.each(Object.entries(SCREENS))('on a %s screen', (screen, viewport) => {
   })
 })
 
-/** A job in every state that there is to see. */
+/** A job in every state that there is to see, and a notice. */
 async function fillWith(page: StudioPage): Promise<void> {
   await page.click('export')
   await page.send('ada@example.com')
@@ -60,6 +60,8 @@ async function fillWith(page: StudioPage): Promise<void> {
   await page.until('add_credits', 'succeeded')
   await page.click('sync')
   await page.job('sync_folder').locator('.files li:nth-child(4)').waitFor()
+  await page.click('export')
+  await page.page.locator('#problem.note').waitFor()
 }
 
 /** What axe finds fault with, such as weak contrast or a button without a name. */

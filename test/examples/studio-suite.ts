@@ -58,6 +58,7 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
       const job = await run(visitor, 'export', { version: 1 })
       expect(job).toMatchObject({ status: 'succeeded', stage: { key: 'ready', index: 2, count: 3 } })
       const file = await visitor.fetch(`${job.file!.url}?token=${await tokenOf(visitor)}`)
+      expect(file.headers.get('content-security-policy')).toBe("default-src 'none'; sandbox")
       const pdf = await readPdf(Buffer.from(await file.arrayBuffer()))
       expect(pdf.text.join('\n')).toContain('lighthouse on Mull Head')
 
@@ -139,6 +140,11 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
   })
 
   describe('who may do what in the studio', () => {
+    it('lets the page load only what is its own', async () => {
+      const policy = (await (await arrive()).fetch('/')).headers.get('content-security-policy')
+      expect(policy).toContain("default-src 'self'")
+    })
+
     it('refuses a webhook without the right signature', async () => {
       const visitor = await arrive()
       for (const signature of [undefined, 't=1,v1=00']) {
@@ -161,8 +167,24 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
       const visitor = await arrive()
       const form = { method: 'POST', body: new URLSearchParams({ version: '1' }) }
       for (const action of ['document', 'assist', 'export', 'mail', 'sync', 'credits', 'troubles', 'worker/kill']) {
-        expect((await visitor.fetch(`/actions/${action}`, form)).status, action).toBe(415)
+        const response = await visitor.fetch(`/actions/${action}`, form)
+        expect(response.status, action).toBe(415)
+        expect(await response.json()).toMatchObject({ error: 'unsupported_media_type' })
       }
+    })
+
+    it.each([
+      ['export', { version: 99 }, 404, 'not_found'],
+      ['assist', { version: 99, task: 'summarise' }, 404, 'not_found'],
+      ['mail', { version: 99, to: 'ada@example.com' }, 404, 'not_found'],
+      ['export', { version: 'x' }, 400, 'invalid_request'],
+      ['document', { base: 99, title: '', text: '' }, 400, 'invalid_request'],
+      ['nothing', {}, 404, 'not_found'],
+    ])('says in JSON why it does not %s %j', async (action, body, status, error) => {
+      const visitor = await arrive()
+      const response = await visitor.post(`/actions/${action}`, body)
+      expect(response.status).toBe(status)
+      expect(await response.json()).toEqual({ error, message: expect.stringMatching(/\w/) as string })
     })
 
     it('refuses to save over what another tab has saved', async () => {
@@ -170,6 +192,7 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
       await act(visitor, 'document', { base: 1, title: 'One', text: 'one' })
       const response = await visitor.post('/actions/document', { base: 1, title: 'Two', text: 'two' })
       expect(response.status).toBe(409)
+      expect(await response.json()).toMatchObject({ error: 'changed_elsewhere' })
     })
   })
 }

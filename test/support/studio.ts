@@ -14,15 +14,16 @@ const NOT_OURS = new Set(['JOBTABLE_URL', 'OPENAI_API_KEY', 'OPENAI_BASE_URL', '
 export class Studio {
   readonly url: string
   readonly folder: string
+  /** What it has printed, complete once all of its processes are gone. */
+  readonly gone: Promise<string>
   readonly #process: ChildProcess
-  readonly #gone: Promise<unknown>
 
-  private constructor(url: string, folder: string, child: ChildProcess) {
+  private constructor(url: string, folder: string, child: ChildProcess, log: () => string) {
     this.url = url
     this.folder = folder
     this.#process = child
     // All of them write to its pipes, which close after the last.
-    this.#gone = once(child, 'close')
+    this.gone = once(child, 'close').then(log)
   }
 
   /** Resolves once it answers. Give the folder of one that was stopped to start it again. */
@@ -46,15 +47,20 @@ export class Studio {
         read(text)
         process.stderr.write(text)
       })
-      child.once('exit', (code) => reject(new Error(`the studio ended with ${code}:\n${log}`)))
+      child.once('close', (code) => reject(new Error(`the studio ended with ${code}:\n${log}`)))
     })
-    return new Studio(url, folder, child)
+    return new Studio(url, folder, child, () => log)
+  }
+
+  /** Of the process that supervises. */
+  get pid(): number {
+    return this.#process.pid!
   }
 
   /** Ends it as SIGTERM does, and keeps what it has stored. Resolves once all of its processes are gone. */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     if (this.#process.exitCode === null && this.#process.signalCode === null) this.#process.kill(signal)
-    await this.#gone
+    await this.gone
   }
 
   async remove(): Promise<void> {

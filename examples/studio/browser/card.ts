@@ -1,11 +1,18 @@
 /** One job of the visitor: what it is about, how it goes, and what comes of it. */
 import type { JobsClient, PublicJob } from 'jobtable/client'
+import type { CopiedFile } from '../contract.js'
 import { STAGES } from '../stages.js'
 import type { Language, Say, Word } from '../words.js'
 import { icon, make } from './dom.js'
 import { getToken, type State } from './server.js'
 
 type Activity = State['activity'][number]
+
+interface Synced {
+  copied: number
+  earlier: number
+  unchanged: number
+}
 
 export interface CardOptions {
   jobs: JobsClient
@@ -41,9 +48,11 @@ export class Card {
     this.#asked.textContent = asked > 1 ? this.#options.say(type === 'add_credits' ? 'delivered' : 'asked', { asked }) : ''
   }
 
-  /** Draws the eye to what answers for a second request. */
+  /** Draws the eye to what answers for a request. */
   point(): void {
-    this.element.scrollIntoView({ block: 'nearest' })
+    const { top, bottom } = this.element.getBoundingClientRect()
+    // At the edge it would grow out of sight again.
+    if (top < 0 || bottom > innerHeight) this.element.scrollIntoView({ block: 'center' })
     for (const each of document.querySelectorAll('.pointed')) each.classList.remove('pointed')
     void this.element.offsetWidth // Or the animation would not begin anew.
     this.element.classList.add('pointed')
@@ -57,9 +66,9 @@ export class Card {
   #show(job: PublicJob): void {
     this.element.dataset['status'] = job.status
     this.#showStages(job)
-    const { copied, unchanged } = (job.result ?? {}) as { copied?: number; unchanged?: number }
-    if (copied !== undefined && unchanged !== undefined) {
-      this.#outcome.textContent = this.#options.say('synced', { copied, unchanged })
+    if (this.#type === 'sync_folder' && job.result) {
+      const { copied, earlier, unchanged } = job.result as Synced
+      this.#outcome.textContent = this.#options.say(earlier > 0 ? 'syncedOn' : 'synced', { copied, earlier, unchanged })
     }
     if (this.#status !== job.status) this.#options.onStatus()
     this.#status = job.status
@@ -102,13 +111,18 @@ export class Card {
     const files = scrollable(make('ul', 'files'), say('files'))
     this.#stops.push(
       jobs.stream(job, 'files', ({ text }) => {
-        const paths = text.split('\n').filter(Boolean)
-        files.replaceChildren(...paths.map((path) => make('li', '', path)))
+        // What follows the last end of a line is a part of one.
+        const lines = text.split('\n').slice(0, -1)
+        files.replaceChildren(...lines.map((line) => fileItem(JSON.parse(line) as CopiedFile)))
         files.scrollTop = files.scrollHeight
       }),
     )
     return [files]
   }
+}
+
+function fileItem({ path, earlier }: CopiedFile): HTMLElement {
+  return make('li', earlier ? 'earlier' : '', path)
 }
 
 /** A long text can be scrolled by keyboard too. */
@@ -127,11 +141,12 @@ function show(element: HTMLElement, text: string): void {
 }
 
 function titleOf(say: Say, type: string, about: string): string {
-  return say((type === 'assist' ? `assist_${about}` : type) as Word)
+  return say((type === 'assist' ? `assist_${about.split('/')[0]}` : type) as Word)
 }
 
 function noteOf(say: Say, type: string, about: string): string {
-  if (type === 'export_pdf') return say('version', { about })
+  const version = type === 'export_pdf' ? about : type === 'assist' && about.split('/')[1]
+  if (version) return say('version', { about: version })
   if (type === 'add_credits') return say('paid', { about })
   return type === 'send_mail' ? about : ''
 }

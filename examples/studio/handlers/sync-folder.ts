@@ -8,7 +8,7 @@ import { readdir } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { localFiles } from 'jobtable'
-import { syncFolder } from '../contract.js'
+import { syncFolder, type CopiedFile } from '../contract.js'
 import { database } from '../database.js'
 import { folderOf } from '../documents.js'
 import { settings } from '../settings.js'
@@ -30,22 +30,37 @@ export function handleSyncFolder(): void {
     await job.stage('comparing')
     // Kept over attempts, so that the result tells of all that the job has copied.
     const { changed, unchanged } = await job.step('compare', () => compare(visitor, folder))
+    const { earlier, left } = await divide(visitor, changed)
+    let copied = earlier.length
+    if (changed.length > 0) job.progress(copied / changed.length)
     await linger(job.signal)
 
     await job.stage('copying')
     const list = job.stream('files')
-    const there = await hashes(visitor)
-    for (const [index, file] of changed.entries()) {
+    await list.write(earlier.map(({ path }) => lineOf({ path, earlier: true })).join(''))
+    for (const file of left) {
       job.signal.throwIfAborted()
-      if (there.get(file.path) !== file.sha256) await copy(visitor, folder, file)
-      await list.write(`${file.path}\n`)
-      job.progress((index + 1) / changed.length)
+      await copy(visitor, folder, file)
+      await list.write(lineOf({ path: file.path, earlier: false }))
+      job.progress(++copied / changed.length)
       await linger(job.signal, 0.5)
     }
 
     await job.stage('done')
-    return { copied: changed.length, unchanged, bytes: changed.reduce((sum, { bytes }) => sum + bytes, 0) }
+    return { copied, earlier: earlier.length, unchanged, bytes: changed.reduce((sum, { bytes }) => sum + bytes, 0) }
   })
+}
+
+/** A line of the stream is JSON, for the name of a file may have anything in it. */
+function lineOf(file: CopiedFile): string {
+  return `${JSON.stringify(file)}\n`
+}
+
+/** Of the files that this job is for: those that an attempt before has copied already, and those that are left. */
+async function divide(visitor: string, changed: readonly Found[]): Promise<{ earlier: Found[]; left: Found[] }> {
+  const there = await hashes(visitor)
+  const isThere = ({ path, sha256 }: Found): boolean => there.get(path) === sha256
+  return { earlier: changed.filter(isThere), left: changed.filter((file) => !isThere(file)) }
 }
 
 async function compare(visitor: string, folder: string): Promise<{ changed: Found[]; unchanged: number }> {

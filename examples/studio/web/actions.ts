@@ -20,14 +20,16 @@ const version = z.int().positive()
 export const actions = new Hono<Visit>()
   .post('/document', async (context) => {
     const { base, ...wanted } = await read(context, draft.extend({ base: version }))
-    if (!(await saveDocument(context.var.visitor, base, wanted))) throw new HTTPException(409)
+    if (!(await saveDocument(context.var.visitor, base, wanted)))
+      throw new HTTPException(409, { message: 'the document was saved elsewhere since' })
     return answer(context)
   })
   .post('/assist', async (context) => {
     const { visitor, language } = context.var
     const wanted = await read(context, z.object({ version, task: z.enum(['summarise', 'rewrite']) }))
     await documentAt(visitor, wanted.version)
-    return answer(context, await start(visitor, wanted.task, (tx) => assist.enqueue({ visitor, language, ...wanted }, { tx })))
+    const about = `${wanted.task}/${wanted.version}`
+    return answer(context, await start(visitor, about, (tx) => assist.enqueue({ visitor, language, ...wanted }, { tx })))
   })
   .post('/export', async (context) => {
     const { visitor } = context.var
@@ -61,6 +63,9 @@ export const actions = new Hono<Visit>()
     await standIns.killWorker()
     return answer(context)
   })
+  .all('*', () => {
+    throw new HTTPException(404, { message: 'there is no such action' })
+  })
 
 async function answer(context: Context<Visit>, started?: Started): Promise<Response> {
   const state = await stateOf(context.var.visitor, context.var.language)
@@ -68,7 +73,8 @@ async function answer(context: Context<Visit>, started?: Started): Promise<Respo
 }
 
 async function read<Schema extends z.ZodType>(context: Context, schema: Schema): Promise<z.output<Schema>> {
-  if (!context.req.header('content-type')?.startsWith('application/json')) throw new HTTPException(415)
+  if (!context.req.header('content-type')?.startsWith('application/json'))
+    throw new HTTPException(415, { message: 'the body must be JSON' })
   const parsed = schema.safeParse(await context.req.json().catch(() => undefined))
   if (!parsed.success) throw new HTTPException(400, { message: z.prettifyError(parsed.error) })
   return parsed.data

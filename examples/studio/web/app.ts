@@ -1,6 +1,5 @@
 /** The web process, from a `Request` to a `Response`. */
 import { Hono } from 'hono'
-import { HTTPException } from 'hono/http-exception'
 import { secureHeaders } from 'hono/secure-headers'
 import { honoHandler, httpHandler, signToken, type HttpHandler } from 'jobtable/http'
 import { activityOf } from '../activity.js'
@@ -9,6 +8,7 @@ import { secretFor } from '../settings.js'
 import { actions } from './actions.js'
 import { assets } from './assets.js'
 import { inboxPage, studioPage } from './pages.js'
+import { problem } from './problems.js'
 import { standIns } from './stand-ins.js'
 import { stateOf } from './state.js'
 import { visit, type Visit } from './visitor.js'
@@ -30,6 +30,8 @@ export async function studio(): Promise<Studio> {
           baseUri: ["'none'"],
           frameAncestors: ["'none'"],
         },
+        // The job handler has stricter ones for the files that it hands out.
+        overwrite: false,
       }),
     )
     .all('/jobs/*', honoHandler(jobs))
@@ -44,11 +46,7 @@ export async function studio(): Promise<Studio> {
     .get('/state', async (context) => context.json(await stateOf(context.var.visitor, context.var.language)))
     .get('/token', async (context) => context.json({ token: await tokenOf(context.var.visitor) }))
     .route('/actions', actions)
-  app.onError((error, context) => {
-    if (error instanceof HTTPException) return error.getResponse()
-    console.error(error)
-    return context.json({ error: 'something went wrong' }, 500)
-  })
+  app.onError(problem)
   return { fetch: app.fetch, close: () => jobs.close() }
 }
 

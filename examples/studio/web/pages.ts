@@ -40,12 +40,12 @@ export function studioPage(language: Language): Html {
             <input id="to" name="to" type="email" required autocomplete="email" placeholder="ada@example.com" />
             <button type="submit">${say('send')}</button>
           </form>
-          <p id="problem" class="problem" role="alert" hidden></p>
         </section>
         <section id="jobs" aria-labelledby="activity-heading">
           <h2 id="activity-heading">${say('activity')}</h2>
           <p id="nothing" class="card hint" hidden>${say('nothing')}</p>
           <ol id="activity"></ol>
+          <button type="button" id="older" hidden>${say('older')}</button>
         </section>
         <section id="panel" class="card" aria-labelledby="troubles-heading">
           <h2 id="troubles-heading">${say('troubles')}</h2>
@@ -62,6 +62,10 @@ export function studioPage(language: Language): Html {
             <p id="worker" class="hint" role="status"></p>
           </div>
         </section>
+        <div id="problem" class="problem" role="alert" hidden>
+          <p id="problem-text"></p>
+          <button type="button" id="problem-close" class="small" aria-label="${say('close')}">✕</button>
+        </div>
       </main>
       <script type="module" src="/assets/studio.js"></script>`,
   )
