@@ -4,10 +4,10 @@ import { expect, it } from 'vitest'
 import { readPdf } from '../examples/pdf.js'
 import { product } from './product.js'
 
-const { visit } = product()
+const here = product()
 
 it('an export shows every stage in order, and its PDF can be downloaded and read', async () => {
-  const page = await visit({ lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.click('export')
   await page.until('export_pdf', 'succeeded')
   const stages = ['排版', '保存', '可以下载']
@@ -24,7 +24,7 @@ it('an export shows every stage in order, and its PDF can be downloaded and read
 })
 
 it('text streams, meets a rate limit that is told in words, and goes on over a reload', async () => {
-  const page = await visit({ lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.trouble('rate_limit')
   await page.click('summarise')
   await page.until('assist', 'retrying')
@@ -40,7 +40,7 @@ it('text streams, meets a rate limit that is told in words, and goes on over a r
 })
 
 it('a quota that is used up fails at once, and says so', async () => {
-  const page = await visit({ lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.trouble('quota')
   await page.click('summarise')
   await page.until('assist', 'failed')
@@ -49,7 +49,7 @@ it('a quota that is used up fails at once, and says so', async () => {
 })
 
 it('a job can be canceled', async () => {
-  const page = await visit({ lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.click('rewrite')
   await page
     .job('assist')
@@ -62,7 +62,7 @@ it('a job can be canceled', async () => {
 })
 
 it('a payment that is reported twice is booked once', async () => {
-  const page = await visit({ lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.click('credits')
   await page.page.locator('#credits', { hasText: /^100$/ }).waitFor()
   await page.job('add_credits').getByText('通知了 2 次，只入账一次').waitFor()
@@ -70,7 +70,7 @@ it('a payment that is reported twice is booked once', async () => {
 })
 
 it('is remembered, and can be left', async () => {
-  const page = await visit({ lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.page.goto('/')
   await page.ready()
   expect(await page.page.locator('html').getAttribute('lang')).toBe('zh')

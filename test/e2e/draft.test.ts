@@ -1,18 +1,10 @@
 /** The document while it is written: what is not saved yet is not lost, and holds up nothing that needs no document. */
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { Studio } from '../support/studio.js'
-import { launch, openTab, visit, type StudioPage } from './browser.js'
+import { openTab, type StudioPage } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start({ STUDIO_LINGER_MS: '50' }), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product(() => Studio.start({ STUDIO_LINGER_MS: '50' }))
 
 const note = (page: StudioPage, text: string) => page.page.locator('#saved', { hasText: text }).waitFor()
 
@@ -26,7 +18,7 @@ async function fields(page: StudioPage): Promise<string[]> {
 }
 
 it('a document without a title stops what is about the document, in words, and nothing else', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await type(page, '  ', 'Text.')
   await page.click('export')
   await page.page.getByText('The document needs a title first.').waitFor()
@@ -40,7 +32,7 @@ it('a document without a title stops what is about the document, in words, and n
 })
 
 it('what is not saved is there again after the inbox and in another language, and can be saved', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await type(page, 'Half a title', 'Half a text')
   await page.page.getByRole('link', { name: 'Inbox' }).click()
   await page.page.getByRole('link', { name: 'Back to the document' }).click()
@@ -56,7 +48,7 @@ it('what is not saved is there again after the inbox and in another language, an
 })
 
 it('what another tab has saved meanwhile is not saved over, and a reload shows it', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await type(page, 'Mine', 'mine')
   await page.page.goto('/inbox')
   const other = await openTab(page.page.context())

@@ -1,25 +1,16 @@
 /** Text of visitors is text wherever it is shown, whatever it looks like. */
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { Studio } from '../support/studio.js'
-import { launch, visit } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start({ STUDIO_LINGER_MS: '50' }), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product(() => Studio.start({ STUDIO_LINGER_MS: '50' }))
 
 const IMAGE = `<img src=/planted onerror="window.ran='image'">`
 const SCRIPT = `<script>window.ran='script'</script>`
 const LINK = `[click](javascript:window.ran='link')`
 
 it('HTML and scripts in a title, a text, an answer, a mail and the name of a file do nothing', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   const planted: string[] = []
   page.page.context().on('request', (request) => {
     if (request.url().includes('planted')) planted.push(request.url())

@@ -1,23 +1,13 @@
 /** Each job of the product as its visitor sees it, in Chromium. */
 import { readFile } from 'node:fs/promises'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { readPdf } from '../examples/pdf.js'
-import { Studio } from '../support/studio.js'
-import { launch, visit } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start(), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product()
 
 it('an export shows every stage in order, and its PDF can be downloaded and read', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('export')
   await page.until('export_pdf', 'succeeded')
   const stages = ['Laying out', 'Saving', 'Ready']
@@ -39,7 +29,7 @@ it('an export shows every stage in order, and its PDF can be downloaded and read
 })
 
 it('a second export of the same version is the first one', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('export')
   await page.until('export_pdf', 'succeeded')
   await page.click('export')
@@ -49,7 +39,7 @@ it('a second export of the same version is the first one', async () => {
 })
 
 it('the answer of the model can be read while it is written', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('summarise')
   await page.until('assist', 'succeeded')
   const texts = await page.seen('written')
@@ -59,7 +49,7 @@ it('the answer of the model can be read while it is written', async () => {
 })
 
 it('a rate limit is waited out: the page says when it goes on, and it does', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.trouble('rate_limit')
   await page.click('summarise')
   await page.until('assist', 'retrying')
@@ -69,7 +59,7 @@ it('a rate limit is waited out: the page says when it goes on, and it does', asy
 })
 
 it('an overloaded model is tried again, which the page counts; canceled meanwhile, it is not', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.trouble('overloaded')
   await page.click('summarise')
   await page.detail('assist', /2 of 5/).waitFor()
@@ -79,7 +69,7 @@ it('an overloaded model is tried again, which the page counts; canceled meanwhil
 })
 
 it('an answer that breaks off is begun anew, and nothing of the first one is left in it', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.trouble('cut')
   await page.click('summarise')
   await page.until('assist', 'retrying')
@@ -89,7 +79,7 @@ it('an answer that breaks off is begun anew, and nothing of the first one is lef
 })
 
 it('a quota that is used up fails at once, in words', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.trouble('quota')
   await page.click('summarise')
   await page.until('assist', 'failed')
@@ -98,7 +88,7 @@ it('a quota that is used up fails at once, in words', async () => {
 })
 
 it('a job that runs can be canceled', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('rewrite')
   await page.job('assist').locator('.written', { hasText: /\w/ }).waitFor()
   await page.press('assist', /cancel/i)
@@ -110,7 +100,7 @@ it('a job that runs can be canceled', async () => {
 })
 
 it('a mail arrives once in the inbox', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.send('ada@example.com')
   await page.until('send_mail', 'succeeded')
   await page.send('ada@example.com')
@@ -122,7 +112,7 @@ it('a mail arrives once in the inbox', async () => {
 })
 
 it('a folder is copied file by file, and then only what has changed', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('sync')
   await page.job('sync_folder').getByText('13 copied, 0 unchanged').waitFor()
   expect(await page.job('sync_folder').locator('.files li').count()).toBe(13)
@@ -133,7 +123,7 @@ it('a folder is copied file by file, and then only what has changed', async () =
 })
 
 it('a payment that is reported twice is booked once', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('credits')
   await page.page.locator('#credits', { hasText: /^100$/ }).waitFor()
   await page.job('add_credits').getByText('reported 2 times, booked once').waitFor()
@@ -143,7 +133,7 @@ it('a payment that is reported twice is booked once', async () => {
 })
 
 it('speaks Chinese as well, and remembers it', async () => {
-  const page = await visit(browser, studio.url, { lang: 'zh' })
+  const page = await here.visit({ lang: 'zh' })
   await page.click('export')
   await page.until('export_pdf', 'succeeded')
   expect((await page.seen('export_pdf')).slice(0, 2)).toEqual(['排版', '保存'])

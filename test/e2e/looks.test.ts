@@ -2,23 +2,15 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import axe, { type AxeResults } from 'axe-core'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { Studio } from '../support/studio.js'
-import { launch, visit, type StudioPage } from './browser.js'
+import type { StudioPage } from './browser.js'
+import { product } from './product.js'
 
 const folder = join(import.meta.dirname, '../../.tmp/e2e')
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  await mkdir(folder, { recursive: true })
-  ;[studio, browser] = await Promise.all([Studio.start({ STUDIO_LINGER_MS: '150' }), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product(() => Studio.start({ STUDIO_LINGER_MS: '150' }))
+beforeAll(async () => void (await mkdir(folder, { recursive: true })))
 
 const SCREENS = { desktop: { width: 1280, height: 860 }, phone: { width: 390, height: 844 }, narrow: { width: 360, height: 640 } }
 
@@ -29,7 +21,7 @@ describe.each(Object.entries(SCREENS))('on a %s screen', (screen, viewport) => {
     ['en', 'dark'],
     ['zh', 'light'],
   ] as const)('in %s and %s nothing is cut off, and everybody can use it', async (lang, colorScheme) => {
-    const page = await visit(browser, studio.url, { lang, viewport, colorScheme, reducedMotion: 'reduce' })
+    const page = await here.visit({ lang, viewport, colorScheme, reducedMotion: 'reduce' })
     const picture = (name: string) =>
       page.page.screenshot({ path: join(folder, `${screen}-${lang}-${colorScheme}-${name}.png`), fullPage: true })
     await fillWith(page)

@@ -1,23 +1,15 @@
 /** What the page does for who uses it: what is new is there in every tab, what was clicked is in sight, and old jobs are out of the way. */
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { Studio } from '../support/studio.js'
-import { launch, openTab, visit } from './browser.js'
+import { openTab } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start({ STUDIO_LINGER_MS: '50' }), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product(() => Studio.start({ STUDIO_LINGER_MS: '50' }))
 
 const PHONE = { width: 390, height: 844 }
 
 it('what is begun in one tab is there in another, with the credits that come of it', async () => {
-  const first = await visit(browser, studio.url)
+  const first = await here.visit()
   const second = await openTab(first.page.context())
   await first.click('credits')
   await second.until('add_credits', 'succeeded')
@@ -28,7 +20,7 @@ it('what is begun in one tab is there in another, with the credits that come of 
 })
 
 it('what has begun elsewhere is there as soon as somebody comes back to the page', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.page.context().request.post('/actions/export', { data: { version: 1 } })
   await page.page.evaluate(() => window.dispatchEvent(new Event('focus')))
   await page.until('export_pdf', 'succeeded')
@@ -36,7 +28,7 @@ it('what has begun elsewhere is there as soon as somebody comes back to the page
 })
 
 it('on a phone the job that was clicked is in sight, and so is what went wrong', async () => {
-  const page = await visit(browser, studio.url, { viewport: PHONE })
+  const page = await here.visit({ viewport: PHONE })
   const inSight = (selector: string) =>
     page.page.waitForFunction((what) => {
       const box = document.querySelector(what)?.getBoundingClientRect()
@@ -60,7 +52,7 @@ it('on a phone the job that was clicked is in sight, and so is what went wrong',
 })
 
 it('shows the newest jobs, newest first, and older ones on demand', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   for (let count = 1; count <= 22; count++) {
     await page.page.context().request.post('/actions/mail', { data: { version: 1, to: `reader-${count}@example.com` } })
   }
@@ -78,7 +70,7 @@ it('shows the newest jobs, newest first, and older ones on demand', async () => 
 })
 
 it('says of which version a summary and a rewrite are', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.write('Next', 'One paragraph.')
   await page.click('summarise')
   await page.until('assist', 'succeeded')

@@ -1,22 +1,13 @@
 /** The same product on PostgreSQL, in short. */
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { emptyDatabase } from '../support/postgres/database.js'
 import { Studio } from '../support/studio.js'
-import { launch, visit } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start({ JOBTABLE_URL: await emptyDatabase() }), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product(async () => Studio.start({ JOBTABLE_URL: await emptyDatabase() }))
 
 it('exports, streams and books a payment once', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('export')
   await page.click('summarise')
   await page.click('credits')

@@ -4,10 +4,12 @@ import { afterAll, beforeAll } from 'vitest'
 import { Studio } from '../support/studio.js'
 import { launch, visit, type StudioPage } from './browser.js'
 
+type VisitOptions = BrowserContextOptions & { lang?: 'en' | 'zh' }
+
 export interface Product {
   readonly studio: Studio
-  /** A visitor who is new. */
-  visit(options?: BrowserContextOptions & { lang?: 'en' | 'zh' }): Promise<StudioPage>
+  /** A visitor who is new; at this address, where the product has another one. */
+  visit(options?: VisitOptions, url?: string): Promise<StudioPage>
 }
 
 export function product(start: () => Promise<Studio> = () => Studio.start()): Product {
@@ -24,6 +26,6 @@ export function product(start: () => Promise<Studio> = () => Studio.start()): Pr
     get studio() {
       return studio
     },
-    visit: (options) => visit(browser, studio.url, options),
+    visit: (options, url = studio.url) => visit(browser, url, options),
   }
 }

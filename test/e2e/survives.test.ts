@@ -1,22 +1,14 @@
 /** What a running job and its page live through: a reload, a broken connection, a killed worker, a restart of the product. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Browser } from 'playwright-core'
-import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished } from 'vitest'
 import { freePort } from '../support/ports.js'
 import { Studio } from '../support/studio.js'
 import { TcpProxy } from '../support/tcp-proxy.js'
-import { launch, visit, type StudioPage } from './browser.js'
+import type { StudioPage } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start(), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product()
 
 /** Resolves once at least so many characters of the answer can be read. */
 async function written(page: StudioPage, length: number): Promise<string> {
@@ -30,7 +22,7 @@ function expectToGrow(texts: readonly string[]): void {
 }
 
 it('a page that is reloaded in mid-run shows the stage and the text at which the job is, and goes on', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('rewrite')
   const before = await written(page, 60)
   await page.reload()
@@ -43,9 +35,9 @@ it('a page that is reloaded in mid-run shows the stage and the text at which the
 })
 
 it('a page whose connection breaks goes on at the very character where it was', async () => {
-  const network = await TcpProxy.create(Number(new URL(studio.url).port))
+  const network = await TcpProxy.create(Number(new URL(here.studio.url).port))
   onTestFinished(() => network.remove())
-  const page = await visit(browser, network.url(studio.url))
+  const page = await here.visit({}, network.url(here.studio.url))
   await page.click('rewrite')
   const before = await written(page, 60)
   const again = page.page.waitForRequest((request) => request.url().includes('/jobs/events'))
@@ -58,7 +50,7 @@ it('a page whose connection breaks goes on at the very character where it was', 
 })
 
 it('a job whose worker is killed goes on with another worker, and does nothing twice', async () => {
-  const page = await visit(browser, studio.url)
+  const page = await here.visit()
   await page.click('sync')
   await page.job('sync_folder').locator('.files li:nth-child(3)').waitFor()
   const worker = (await page.page.locator('#worker').textContent())!
@@ -80,14 +72,14 @@ it('a job whose worker is killed goes on with another worker, and does nothing t
   const now = page.page.locator('#worker', { hasText: /\d/ })
   await now.waitFor()
   expect(await now.textContent()).not.toBe(worker)
-  const copies = await readdir(join(studio.folder, 'elsewhere'), { recursive: true, withFileTypes: true })
+  const copies = await readdir(join(here.studio.folder, 'elsewhere'), { recursive: true, withFileTypes: true })
   expect(copies.filter((entry) => entry.isFile())).toHaveLength(13)
 })
 
 it('a restart of the whole product loses no job, and a page that stays open shows how they go on', async () => {
   const port = String(await freePort())
   const first = await Studio.start({ PORT: port })
-  const page = await visit(browser, first.url)
+  const page = await here.visit({}, first.url)
   await page.click('export')
   await page.until('export_pdf', 'succeeded')
   await page.click('rewrite')

@@ -1,21 +1,13 @@
 /** Eight tabs of one browser over HTTP/1.1, of which it opens six connections to a host. */
-import type { Browser, BrowserContext, Page, Request } from 'playwright-core'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { Studio } from '../support/studio.js'
-import { launch, openTab, visit } from './browser.js'
+import type { BrowserContext, Page, Request } from 'playwright-core'
+import { expect, it } from 'vitest'
+import { openTab } from './browser.js'
+import { product } from './product.js'
 
-let studio: Studio
-let browser: Browser
-beforeAll(async () => {
-  ;[studio, browser] = await Promise.all([Studio.start(), launch()])
-})
-afterAll(async () => {
-  await browser?.close()
-  await studio?.remove()
-})
+const here = product()
 
 it('all of them are live over one connection, also when the tab that holds it is closed in mid-run', async () => {
-  const first = await visit(browser, studio.url)
+  const first = await here.visit()
   const context = first.page.context()
   const streams = new Streams(context)
   await context.request.post('/actions/troubles', { data: { kind: 'none', paceMs: 250 } })

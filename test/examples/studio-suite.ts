@@ -1,5 +1,8 @@
 /** The example product without a browser, on any database: its five jobs, and who may do what. What the page shows of them is for test/e2e. */
+import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { PublicJob } from 'jobtable/http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -152,6 +155,18 @@ export function describeStudio(database: () => Promise<string | undefined>): voi
         const body = JSON.stringify({ id: 'evt_1', type: 'checkout.session.completed' })
         expect((await visitor.fetch('/webhooks/payments', { method: 'POST', headers, body })).status).toBe(400)
       }
+    })
+
+    it('sends signed events to itself, whatever a request calls it', async () => {
+      const elsewhere = createServer((_, response) => void response.end())
+      await once(elsewhere.listen(0, '127.0.0.1'), 'listening')
+      let asked = 0
+      elsewhere.on('request', () => asked++)
+      const { port } = elsewhere.address() as AddressInfo
+      const visitor = await arrive()
+      expect(await visitor.postAs(`127.0.0.1:${port}`, '/actions/credits', {})).toBe(200)
+      elsewhere.close()
+      expect(asked).toBe(0)
     })
 
     it('shows nobody the jobs of somebody else', async () => {

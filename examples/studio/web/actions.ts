@@ -2,6 +2,7 @@
  * What a visitor can do. Each is a POST of JSON, which pages of other sites cannot send without asking, and its answer is the new state, with the
  * job that was started.
  */
+import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
 import { HTTPException } from 'hono/http-exception'
 import { z } from 'zod'
@@ -51,7 +52,7 @@ export const actions = new Hono<Visit>()
   })
   .post('/credits', async (context) => {
     await read(context, z.object({}))
-    await standIns.pay(context.var.visitor, 100, new URL('/webhooks/payments', context.req.url).href)
+    await standIns.pay(context.var.visitor, 100, `${addressOf(context)}/webhooks/payments`)
     return answer(context)
   })
   .post('/troubles', async (context) => {
@@ -66,6 +67,12 @@ export const actions = new Hono<Visit>()
   .all('*', () => {
     throw new HTTPException(404, { message: 'there is no such action' })
   })
+
+/** Where this server is, and not what a request calls it: signed events go nowhere else. */
+function addressOf({ env }: Context<Visit>): string {
+  const { localAddress, localPort } = (env as HttpBindings).incoming.socket
+  return `http://${localAddress}:${localPort}`
+}
 
 async function answer(context: Context<Visit>, started?: Started): Promise<Response> {
   const state = await stateOf(context.var.visitor, context.var.language)
