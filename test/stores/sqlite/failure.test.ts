@@ -52,9 +52,11 @@ describe.each(PRESENT)('%s', (driver) => {
     expect(writtenHere(folder.file)).toBe(false)
     const script = `
       const { openDriver } = await import(${JSON.stringify(new URL('../../../src/stores/sqlite/driver.ts', import.meta.url).href)})
-      openDriver(process.argv[1], { driver: process.argv[2] }).exec('BEGIN IMMEDIATE')
+      const connection = openDriver(process.argv[1], { driver: process.argv[2] })
+      connection.exec('BEGIN IMMEDIATE')
       console.log('locked')
-      setInterval(() => {}, 1_000)`
+      // One that nothing refers to is closed, and its lock is gone.
+      setInterval(() => connection, 1_000)`
     const args = ['--import', 'tsx', '--input-type=module', '--eval', script, folder.file, driver]
     const other = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
     try {
