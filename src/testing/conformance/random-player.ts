@@ -48,6 +48,8 @@ export class Player {
   #statuses = new Map<string, Status>()
   /** How much text each claim has written. */
   readonly #written = new Map<string, number>()
+  /** The streams that have ended. */
+  readonly #ended = new Set<string>()
   #count = 0
 
   constructor(store: Store, model: Store, clock: TestClock) {
@@ -233,18 +235,23 @@ export class Player {
     const events = Array.from({ length: step.events }, () => {
       return { kind: 'log', attempt: claim.attempts, message: `line ${++this.#count}`, data: '{"n":1}' } as const
     })
-    const written = this.#written.get(claim.claimToken + claim.id) ?? 0
-    const text = '🙂'.repeat(step.text)
+    const stream = claim.claimToken + claim.id
+    const written = this.#written.get(stream) ?? 0
+    const done = step.progress === 1
+    // Nothing comes after the end of a stream.
+    const text = this.#ended.has(stream) ? '' : '🙂'.repeat(step.text)
     const report = {
       id: claim.id,
       token: tokenOf(claim, step.token),
       stage: step.stage,
       ...(step.progress !== null && { progress: step.progress }),
       events,
-      ...(text !== '' && { streams: [{ name: 'text', offset: written, text, done: step.progress === 1 }] }),
+      ...(text !== '' && { streams: [{ name: 'text', offset: written, text, done }] }),
     }
     const [outcome] = await this.#both((store) => store.report([report]))
-    if (outcome === 'written') this.#written.set(claim.claimToken + claim.id, written + text.length)
+    if (outcome !== 'written' || text === '') return
+    this.#written.set(stream, written + text.length)
+    if (done) this.#ended.add(stream)
   }
 
   async #recover(): Promise<void> {
