@@ -110,6 +110,11 @@ export interface ClaimRequest {
   queues: readonly string[]
   /** Only these types are claimed. */
   types: readonly string[]
+  /**
+   * The most attempts of jobs of these types whose rows do not say it yet. The claim of a last attempt must not be taken back by a crash of the
+   * database, or there would be one too many; of a type that is not here, each attempt may be the last.
+   */
+  maxAttempts?: ReadonlyMap<string, number>
   limit: number
 }
 

@@ -1,7 +1,9 @@
 /**
  * The claim loop: keeps the slots full and carries settlements to the store.
  *
- *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most.
+ *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most. Where the
+ *             store works elsewhere, it asks for half of what fits, and before the jobs of the last one start, so that both sides
+ *             have work; and many settlements go apart, on another connection, so that the store writes them while it claims.
  *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
  *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
  *
@@ -11,14 +13,12 @@
  *
  * When the store fails, settlements are kept and tried again, with growing pauses; nothing is claimed meanwhile. What has no answer
  * may have taken effect all the same. The token of such a claim is remembered, and what a heartbeat shows to be held under it is
- * handed back. Such a settlement, when it is found to be lost at the next try, is looked for in its row.
- *
- * A settlement whose row somebody else has locked is set aside, and tried again apart from the exchanges, which would wait for it.
+ * handed back.
  */
 import { uuidv7 } from 'uuidv7'
-import { isOutage } from '../outage.js'
-import type { ClaimResult, JobRow, SettleOutcome, Store } from '../store.js'
-import { isLeftBy, type ClaimSettlement } from './maintenance.js'
+import type { ClaimResult, JobRow, SettleOutcome } from '../store.js'
+import type { ClaimSettlement } from './maintenance.js'
+import { Outbox, type OutboxEnv } from './outbox.js'
 import { Pace } from './pace.js'
 import { LONGEST_TIMER_MS } from '../timers.js'
 
@@ -27,14 +27,14 @@ const PREFETCH_MS = 20
 const HAND_BACK_MS = 500
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5_000
-const LOCKED_PAUSE_MS = 1_000
 const MOST_UNANSWERED = 1_000
 
-export interface LoopEnv {
-  store: Store
+export interface LoopEnv extends Pick<OutboxEnv, 'store' | 'settled' | 'unwritable'> {
   workerId(): string
   queues(): readonly string[]
   types(): readonly string[]
+  /** What each type says; see `ClaimRequest`. */
+  maxAttempts(): ReadonlyMap<string, number>
   concurrency: number
   prefetch: number
   pollIntervalMs: number
@@ -42,12 +42,8 @@ export interface LoopEnv {
   start(row: JobRow): void
   /** The settlement of a claimed job that was never started. */
   handBack(row: JobRow): ClaimSettlement
-  /** A settlement was answered. One that was `locked` is kept, and answered again. */
-  settled(settlement: ClaimSettlement, outcome: SettleOutcome): void
   /** The store refused to claim for this worker; wake the loop once it has registered anew. */
   leaseLost(): void
-  /** What is written in place of a settlement that the store cannot write. */
-  unwritable(settlement: ClaimSettlement, error: unknown): ClaimSettlement
   /** The store failed; it will be tried again. */
   failed(error: unknown, pauseMs: number): void
   recovered(): void
@@ -57,7 +53,7 @@ type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }
 
 export class ClaimLoop {
   readonly #env: LoopEnv
-  #outbox: ClaimSettlement[] = []
+  readonly #outbox: Outbox
   #waiting: JobRow[] = []
   #running = 0
   #starts = 0
@@ -66,11 +62,8 @@ export class ClaimLoop {
   /** The last claim was answered in full: there may be more. */
   #plenty = false
   #exchanging = false
-  /** Settlements that are still to be written one by one: until then, what ends meanwhile waits. */
-  #heldSingly = 0
   #scheduled = false
   #closed = false
-  #inFlight = 0
   /** Nothing is asked of the store until the timer has run out. */
   #paused = false
   /** The length of the last pause since the store last served a call. */
@@ -81,14 +74,16 @@ export class ClaimLoop {
   #idleCallbacks: (() => void)[] = []
   /** The tokens of claims whose answer was lost, oldest first. */
   readonly #unanswered = new Set<string>()
-  /** Settlements that had no answer. */
-  readonly #doubtful = new WeakSet<ClaimSettlement>()
-  #locked: ClaimSettlement[] = []
-  readonly #toldLocked = new WeakSet<ClaimSettlement>()
-  #lockedTimer: NodeJS.Timeout | undefined
 
   constructor(env: LoopEnv) {
     this.#env = env
+    this.#outbox = new Outbox({
+      store: env.store,
+      settled: (settlement, outcome) => env.settled(settlement, outcome),
+      unwritable: (settlement, error) => env.unwritable(settlement, error),
+      served: () => this.#schedule(),
+      failed: (error) => this.#pause(error),
+    })
   }
 
   /** Something may be due. With nothing else to do it is looked for at once. */
@@ -157,17 +152,15 @@ export class ClaimLoop {
   close(): void {
     this.#closed = true
     this.#claiming = false
-    this.#outbox = []
+    this.#outbox.close()
     this.#waiting = []
-    this.#locked = []
     clearTimeout(this.#timer)
-    clearTimeout(this.#lockedTimer)
     clearTimeout(this.#staleTimer)
   }
 
   /** Settlements that are not known to be written. */
   get unsettled(): number {
-    return this.#outbox.length + this.#inFlight + this.#locked.length
+    return this.#outbox.unsettled
   }
 
   #schedule(): void {
@@ -183,10 +176,11 @@ export class ClaimLoop {
 
   async #exchange(): Promise<void> {
     if (this.#exchanging || this.#closed) return
+    const apart = this.#ahead && this.#outbox.ready >= this.#most() / 2
+    if (apart) this.#outbox.sendApart()
+    const settlements = apart ? [] : this.#outbox.take()
     const limit = this.#limit()
-    const settling = this.#heldSingly > 0 ? 0 : this.#outbox.length
-    if (limit === 0 && settling === 0) return this.#checkIdle()
-    const settlements = settling > 0 ? this.#takeOutbox() : []
+    if (limit === 0 && settlements.length === 0) return this.#checkIdle()
     this.#exchanging = true
     if (limit > 0) {
       this.#awake = false
@@ -199,99 +193,11 @@ export class ClaimLoop {
     } catch (error) {
       this.#exchanging = false
       if (limit > 0) this.#doubt(token)
-      return this.#notSettled(settlements, error)
+      this.#awake ||= limit > 0 // Where the settlements are to blame, nothing pauses.
+      return this.#outbox.refused(settlements, error)
     }
     this.#exchanging = false
     this.#accept(settlements, limit, answer)
-  }
-
-  #takeOutbox(): ClaimSettlement[] {
-    const settlements = this.#outbox
-    this.#outbox = []
-    this.#inFlight += settlements.length
-    return settlements
-  }
-
-  #notSettled(settlements: readonly ClaimSettlement[], error: unknown): void {
-    if (settlements.length > 0 && !isOutage(error)) void this.#settleSingly(settlements)
-    else this.#retryLater(settlements, error)
-  }
-
-  /** One of them cannot be written: it must not hold up the others, nor its job, which fails for it. */
-  async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
-    for (const [i, settlement] of settlements.entries()) {
-      this.#heldSingly = settlements.length - i
-      try {
-        await this.#settleOne(settlement)
-      } catch (error) {
-        this.#heldSingly = 0
-        if (isOutage(error)) return this.#retryLater(settlements.slice(i), error)
-        this.#inFlight--
-        return this.#retryLater(settlements.slice(i + 1), error)
-      }
-    }
-    this.#heldSingly = 0
-    this.#awake = true
-    this.#schedule()
-  }
-
-  async #settleOne(settlement: ClaimSettlement): Promise<void> {
-    let claim = settlement
-    let outcomes: SettleOutcome[]
-    try {
-      outcomes = await this.#env.store.settle([claim])
-    } catch (error) {
-      if (isOutage(error)) throw error
-      claim = this.#env.unwritable(settlement, error)
-      outcomes = await this.#env.store.settle([claim])
-    }
-    this.#settled([claim], outcomes)
-  }
-
-  /** Settlements in flight were answered. */
-  #settled(settlements: readonly ClaimSettlement[], outcomes: readonly SettleOutcome[]): void {
-    const doubtful: ClaimSettlement[] = []
-    settlements.forEach((settlement, i) => {
-      const outcome = outcomes[i]!
-      if (outcome === 'locked') this.#setAside(settlement)
-      else if (outcome === 'lost' && this.#doubtful.has(settlement)) doubtful.push(settlement)
-      else this.#told(settlement, outcome)
-    })
-    if (doubtful.length > 0) void this.#lookFor(doubtful)
-  }
-
-  #told(settlement: ClaimSettlement, outcome: SettleOutcome): void {
-    this.#inFlight--
-    this.#env.settled(settlement, outcome)
-  }
-
-  async #lookFor(settlements: readonly ClaimSettlement[]): Promise<void> {
-    // Where the rows cannot be read, nobody can say that they were written.
-    const rows = await this.#env.store.get(settlements.map(({ id }) => id)).catch(() => [])
-    settlements.forEach((settlement, i) => this.#told(settlement, isLeftBy(settlement, rows[i]) ? 'settled' : 'lost'))
-    this.#schedule()
-  }
-
-  #setAside(settlement: ClaimSettlement): void {
-    this.#inFlight--
-    if (this.#closed) return
-    this.#locked.push(settlement)
-    if (!this.#toldLocked.has(settlement)) this.#env.settled(settlement, 'locked')
-    this.#toldLocked.add(settlement)
-    this.#lockedTimer ??= setTimeout(() => void this.#settleLocked(), LOCKED_PAUSE_MS)
-  }
-
-  async #settleLocked(): Promise<void> {
-    this.#lockedTimer = undefined
-    const settlements = this.#locked
-    this.#locked = []
-    this.#inFlight += settlements.length
-    try {
-      this.#settled(settlements, await this.#env.store.settle(settlements))
-    } catch (error) {
-      return this.#notSettled(settlements, error)
-    }
-    this.#schedule()
   }
 
   #doubt(token: string): void {
@@ -300,22 +206,27 @@ export class ClaimLoop {
   }
 
   async #call(settlements: readonly ClaimSettlement[], limit: number, token: string): Promise<ClaimAnswer> {
-    const { store, workerId, queues, types } = this.#env
+    const { store, workerId, queues, types, maxAttempts } = this.#env
     if (limit === 0) return { alive: true, jobs: [], nextDueInMs: null, settled: await store.settle(settlements) }
-    return store.claim({ workerId: workerId(), token, queues: queues(), types: types(), limit }, settlements)
+    const request = { workerId: workerId(), token, queues: queues(), types: types(), maxAttempts: maxAttempts(), limit }
+    return store.claim(request, settlements)
   }
 
   #accept(settlements: readonly ClaimSettlement[], limit: number, answer: ClaimAnswer): void {
     this.#answered()
     this.#waiting.push(...answer.jobs)
-    this.#settled(settlements, answer.settled)
+    this.#outbox.answered(settlements, answer.settled)
     this.#pace.measure()
     if (!answer.alive) this.#env.leaseLost()
     if (!this.#claiming) this.#handBackWaiting()
-    this.#startWaiting()
     // A full batch means that there may be more; a short one, that there is nothing due but what a wake-up will tell.
     if (limit > 0) this.#plenty = answer.jobs.length === limit
     if (limit > 0 && !this.#plenty) this.#sleep(answer.nextDueInMs)
+    if (this.#ahead && this.#waiting.length > this.#env.concurrency) {
+      // Handlers may have no pause before they end. What is asked first is on its way by then.
+      void this.#exchange()
+      setImmediate(() => this.#startWaiting())
+    } else this.#startWaiting()
     this.#schedule()
   }
 
@@ -334,12 +245,10 @@ export class ClaimLoop {
     this.#timer = setTimeout(() => this.wake(), Math.max(1, wait))
   }
 
-  #retryLater(settlements: readonly ClaimSettlement[], error: unknown): void {
-    this.#inFlight -= settlements.length
-    if (this.#closed) return
-    for (const settlement of settlements) this.#doubtful.add(settlement)
-    this.#outbox = [...settlements, ...this.#outbox]
+  /** Some call failed. When two fail at once, it is one failure. */
+  #pause(error: unknown): void {
     this.#awake = true
+    if (this.#closed || this.#paused) return
     this.#pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(FIRST_PAUSE_MS, this.#pauseMs * 2))
     this.#env.failed(error, this.#pauseMs)
     clearTimeout(this.#timer)
@@ -354,13 +263,22 @@ export class ClaimLoop {
   /** How many to claim now. */
   #limit(): number {
     if (!this.#claiming || !(this.#awake || this.#plenty)) return 0
-    const prefetch = Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
-    const most = this.#env.concurrency + prefetch
+    const most = this.#most()
     // A crash strands no more than this: what has ended and waits to be written goes with the claim, as a rule.
-    const late = this.#heldSingly > 0 ? this.#heldSingly + this.#outbox.length : 0
-    const room = most - this.#running - this.#waiting.length - late
+    const room = most - this.#running - this.#waiting.length - this.#outbox.held
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
-    return this.#waiting.length > prefetch / 2 ? 0 : Math.max(0, room)
+    if (this.#waiting.length > most / 2 || room < 0) return 0
+    return this.#ahead ? Math.min(room, Math.max(this.#env.concurrency, Math.ceil(most / 2))) : room
+  }
+
+  /** How many jobs to hold: one for each slot, and what starts soon. */
+  #most(): number {
+    return this.#env.concurrency + Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
+  }
+
+  /** Whether there are more jobs than slots, and a store that works on them while the handlers do. */
+  get #ahead(): boolean {
+    return this.#env.store.parallel === true && this.#most() > this.#env.concurrency
   }
 
   #startWaiting(): void {

@@ -198,6 +198,7 @@ export class Worker {
       workerId: () => lease.workerId,
       queues: () => this.#queuesToClaim(),
       types: () => this.#handledTypes().map(({ name }) => name),
+      maxAttempts: () => new Map(this.#handledTypes().map(({ name, policy }) => [name, policy.maxAttempts])),
       start: (row) => this.#run(row),
       handBack: (row) => this.#settlement(row, { type: 'handed_back' }),
       settled: (settlement, outcome) => this.#settled(settlement, outcome),

@@ -85,6 +85,7 @@ describe.each(DATABASES)('leases on $name', ({ place }) => {
       workerId: () => 'worker',
       queues: () => ['default'],
       types: () => ['type'],
+      maxAttempts: () => new Map(),
       concurrency: 2,
       prefetch: 0,
       pollIntervalMs: 60_000,

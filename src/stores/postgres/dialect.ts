@@ -7,8 +7,11 @@ import { JobtableError } from '../../errors.js'
 
 export type Text = (sql: string) => string
 
-/** Times are whole milliseconds, as everywhere outside the database: what was due first is due first in both. */
-const DATABASE_TIME = `date_trunc('milliseconds', now())`
+/**
+ * Times are whole milliseconds, as everywhere outside the database: what was due first is due first in both. As a query of its own it is made
+ * once for each statement, and not once for each row.
+ */
+const DATABASE_TIME = `(SELECT date_trunc('milliseconds', now())::timestamptz(3))`
 
 export interface Dialect {
   /** The schema, without quotes. */

@@ -2,7 +2,7 @@
 import type { CountRow, JobEvent, JobFilter, JobRow } from '../../store.js'
 import type { QueryParameter, Work } from '../../transactions/transaction.js'
 import type { Status } from '../../transition.js'
-import { array } from './claim.js'
+import { array } from './array.js'
 import type { Text } from './dialect.js'
 import { columnsOf, heldOf, moment, toRow } from './row.js'
 

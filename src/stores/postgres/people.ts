@@ -2,7 +2,7 @@
 import type { JobRow } from '../../store.js'
 import { MAX_HISTORY } from '../../transition.js'
 import type { Work } from '../../transactions/transaction.js'
-import { array } from './claim.js'
+import { array } from './array.js'
 import type { Text } from './dialect.js'
 import { columnsOf, toRow } from './row.js'
 

@@ -23,6 +23,8 @@ export interface FromHere {
   early: string[]
 }
 
+/** After an exact claim, those of many rows that follow may start where it ended for so long, while each is answered in full. Milliseconds. */
+const BRIEFLY_MS = 100
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
 const UNSUSPICIOUS = { many: 30, few: 20 }
 const MANY_ROWS = 100
@@ -42,10 +44,24 @@ const NEXT_TRY_MS = 1_000
 /** Beyond this many levels the oldest known ones are forgotten. */
 const MOST_LEVELS = 1_000
 
+export interface MadeClaim {
+  exact: boolean
+  jobs: readonly JobRow[]
+  /** It was answered in full. */
+  plenty: boolean
+  /** How many rows it wrote, of jobs that it settled too. */
+  rows: number
+  tookMs: number
+}
+
 export class Places {
   readonly #known = new Map<string, Place>()
   #early: string[] = []
   #fromHere = false
+  /** What is known of the last claim: whether it was exact, and answered in full. */
+  #exact = true
+  #plenty = false
+  #brieflyUntil = -Infinity
   /** Exact claims in a row that took longer than they should. */
   #slow = 0
   #trustedUntil = -Infinity
@@ -53,8 +69,9 @@ export class Places {
   #scoutFrom = 0
 
   /** From where to claim, or undefined for an exact claim. */
-  choose(request: ClaimRequest): FromHere | undefined {
-    if (!this.#fromHere) return undefined
+  choose(request: ClaimRequest, now: number): FromHere | undefined {
+    const briefly = this.#plenty && request.limit >= MANY_ROWS && now < this.#brieflyUntil
+    if (!this.#fromHere && !briefly) return undefined
     const places = this.known(request.queues)
     return places.length > 0 ? { places, early: this.#early.splice(0, request.limit) } : undefined
   }
@@ -66,13 +83,14 @@ export class Places {
     )
   }
 
-  /**
-   * A claim was made: what it brought, how many rows it wrote in all, and how long it took. Answers whether it was one slow claim
-   * too many.
-   */
-  learn(exact: boolean, jobs: readonly JobRow[], rows: number, tookMs: number, now: number): boolean {
+  /** Answers whether it was one slow claim too many. */
+  learn({ exact, jobs, plenty, rows, tookMs }: MadeClaim, now: number): boolean {
     for (const job of jobs) this.#advance(job)
+    this.#plenty = plenty
+    this.#exact = exact
     if (!exact) return false
+    this.#brieflyUntil = now + BRIEFLY_MS
+    if (!this.#fromHere) this.#early = []
     const size = rows >= MANY_ROWS ? 'many' : 'few'
     const slow = tookMs - rows * UNSUSPICIOUS_MS_PER_ROW > UNSUSPICIOUS[size]
     this.#slow = slow ? this.#slow + 1 : 0
@@ -89,7 +107,7 @@ export class Places {
     for (const { id, queue, priority, runAfter } of rows) {
       const place = this.#known.get(keyOf(queue, priority))
       if (!place) this.#known.set(keyOf(queue, priority), { queue, priority, runAfter })
-      else if (this.#fromHere && runAfter < place.runAfter) this.#early.push(id)
+      else if ((this.#fromHere || this.#plenty) && runAfter < place.runAfter) this.#early.push(id)
     }
   }
 
@@ -100,9 +118,10 @@ export class Places {
     return true
   }
 
-  /** In how many milliseconds a scout may be sent; Infinity when there is no need of one. */
-  scoutInMs(now: number): number {
-    return this.#fromHere && !this.#scouting ? Math.max(0, this.#scoutFrom - now) : Infinity
+  /** In how many milliseconds to claim again, or to send a scout, for what the last claim may have missed; Infinity when it missed nothing. */
+  againInMs(now: number): number {
+    if (!this.#fromHere) return this.#exact ? Infinity : 0
+    return this.#scouting ? Infinity : Math.max(0, this.#scoutFrom - now)
   }
 
   scouted(found: readonly EarlyJob[], tookMs: number, now: number): void {

@@ -1,7 +1,7 @@
 /** Retention. */
 import type { PrunedJob, Retention } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
-import { array } from './claim.js'
+import { array } from './array.js'
 import type { Text } from './dialect.js'
 
 /**

@@ -1,7 +1,8 @@
 /** Looks for what claims from here would miss; see `claim.ts`. Reads only, on a connection of its own: claims go on meanwhile. */
 import type { ClaimRequest } from '../../store.js'
 import type { Work } from '../../transactions/transaction.js'
-import { array, everyLevel } from './claim.js'
+import { array } from './array.js'
+import { everyLevel } from './claim.js'
 import type { Text } from './dialect.js'
 import type { EarlyJob, Place } from './places.js'
 import { moment } from './row.js'

@@ -1,8 +1,9 @@
 /** The PostgreSQL store: which operation runs how. The statements are in the files beside it. */
 import type { RecordOutcome, TransactionWrite } from '../../effects/record.js'
-import type { Change, ClaimRequest, FencedSettlement, InsertOutcome, JobRow, NewJob, Store } from '../../store.js'
+import type { Change, ClaimRequest, FencedSettlement, InsertOutcome, NewJob, Store } from '../../store.js'
 import type { Transaction, Work } from '../../transactions/transaction.js'
 import { claim, needsTransaction as settlesFirst, type ClaimAnswer } from './claim.js'
+import { mayBeLastAttempt } from '../last-attempt.js'
 import type { PgPool } from './connections.js'
 import { Database, LONG_ANSWER_MS, type RunOptions } from './database.js'
 import { dialect } from './dialect.js'
@@ -18,7 +19,7 @@ import { cancelAll, get, repairAll } from './people.js'
 import { Places } from './places.js'
 import { prune } from './prune.js'
 import { scout } from './scout.js'
-import { reportAll, reportFree, settleAll, settleFree } from './settle.js'
+import { repeats, reportAll, reportFree, settleAll, settleFree } from './settle.js'
 import { recordIn, recordStep, resolveStep, spoil, stepsOf } from './steps.js'
 import { readStream, streamsOf } from './streams.js'
 import { Watcher } from './watch.js'
@@ -92,10 +93,11 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       const places = placesFor(placesOf, request)
       const answer = await claimFrom(database, places, request, settlements)
       void sendScout(database, places, request)?.then((found) => found && watcher.announced('due'))
-      const scoutInMs = Math.ceil(places.scoutInMs(performance.now()))
-      if (answer.jobs.length < request.limit && scoutInMs < (answer.nextDueInMs ?? Infinity)) answer.nextDueInMs = scoutInMs
+      const againInMs = Math.ceil(places.againInMs(performance.now()))
+      if (answer.jobs.length < request.limit && againInMs < (answer.nextDueInMs ?? Infinity)) answer.nextDueInMs = againInMs
       // It must not be taken back, or there would be one attempt too many.
-      if (settlements.length === 0 && answer.jobs.some(mayBeLastAttempt)) await read(() => touchWorker(text, request.workerId))
+      if (settlements.length === 0 && answer.jobs.some((row) => mayBeLastAttempt(request, row)))
+        await read(() => touchWorker(text, request.workerId))
       if (settlements.some(({ settlement }) => settlement.status === 'retrying')) watcher.changed('due')
       else if (settlements.length > 0 || answer.jobs.length > 0) watcher.changed('state')
       return answer
@@ -104,7 +106,8 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       if (settlements.length === 0) return []
       const returns = settlements.some(({ settlement }) => settlement.status === 'retrying')
       const ifLocked = () => settleFree(text, settlements)
-      return write(() => settleAll(text, settlements), returns ? 'due' : 'state', { transaction: true, ifLocked })
+      const options = { transaction: repeats(settlements), ifLocked }
+      return write(() => settleAll(text, settlements), returns ? 'due' : 'state', options)
     },
     report: async (reports) => {
       if (reports.length === 0) return []
@@ -157,10 +160,6 @@ async function insert(database: Database, jobs: readonly NewJob[], quiet: boolea
   return database.run(() => insertAll(text, jobs, { quiet }), { transaction: takesOver(jobs) })
 }
 
-function mayBeLastAttempt({ attempts, maxAttempts }: JobRow): boolean {
-  return maxAttempts === null || attempts >= maxAttempts
-}
-
 /** What is known depends on the types that were looked for. */
 function placesFor(all: Map<string, Places>, { types }: ClaimRequest): Places {
   const key = JSON.stringify([...types].sort())
@@ -177,7 +176,7 @@ async function claimFrom(
 ): Promise<ClaimAnswer> {
   const { text } = database.dialect
   const since = performance.now()
-  const from = places.choose(request)
+  const from = places.choose(request, since)
   let waited = false
   const answer = await database.run(() => claim(text, request, settlements, { from }), {
     transaction: settlesFirst(settlements),
@@ -189,8 +188,9 @@ async function claimFrom(
   // How long somebody else held a lock says nothing of the way to the jobs.
   if (waited) return answer
   const now = performance.now()
-  if (places.learn(from === undefined, answer.jobs, answer.jobs.length + settlements.length, now - since, now))
-    database.planAnew()
+  const { jobs } = answer
+  const made = { exact: from === undefined, jobs, plenty: jobs.length >= request.limit, rows: jobs.length + settlements.length }
+  if (places.learn({ ...made, tookMs: now - since }, now)) database.planAnew()
   return answer
 }
 

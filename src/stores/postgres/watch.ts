@@ -15,7 +15,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Change } from '../../store.js'
 import { signal, Timers } from '../../timers.js'
-import { array } from './claim.js'
+import { array } from './array.js'
 import type { PgClient } from './connections.js'
 import { answered, destroy, type Database } from './database.js'
 import { quoteName } from './dialect.js'

@@ -1,7 +1,7 @@
 /** Leases. One row per worker carries the lease of all its claims, so that a heartbeat is one write whatever it holds. */
 import type { HeartbeatReply, JobRow, WorkerInfo, WorkerList } from '../../store.js'
 import type { Values, Work } from '../../transactions/transaction.js'
-import { array } from './claim.js'
+import { array } from './array.js'
 import type { Text } from './dialect.js'
 import { columnsOf, moment, toRow } from './row.js'
 

@@ -1,6 +1,7 @@
 /** The SQLite store: which operation runs in which kind of transaction. The statements are in the files beside it. */
 import { resolve } from 'node:path'
-import type { JobRow, Store, StoreAddress } from '../../store.js'
+import type { Store, StoreAddress } from '../../store.js'
+import { mayBeLastAttempt } from '../last-attempt.js'
 import { peek, take } from './claim.js'
 import { Database, WAL_BOUND_BYTES } from './database.js'
 import type { Driver, DriverName } from './driver.js'
@@ -46,10 +47,6 @@ export interface SqliteStoreOptions {
   walBoundBytes?: number
   /** @internal Sees every connection right after it was opened. */
   onOpen?: (driver: Driver) => void
-}
-
-function mayBeLastAttempt({ attempts, maxAttempts }: JobRow): boolean {
-  return maxAttempts === null || attempts >= maxAttempts
 }
 
 function addressOf({ path, driver, synchronous, clock }: SqliteStoreOptions): StoreAddress | undefined {
@@ -113,7 +110,7 @@ export function sqliteStore(options: SqliteStoreOptions): Store {
         { fleeting },
       )
       // ...unless it was the last attempt, or may have been: that must not be taken back, or there would be one too many.
-      if (fleeting && answer.jobs.some(mayBeLastAttempt))
+      if (fleeting && answer.jobs.some((row) => mayBeLastAttempt(request, row)))
         await database.write((sql) => touchWorker(sql, request.workerId), { quiet: true })
       return answer
     },

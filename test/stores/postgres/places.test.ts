@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { Places } from '../../../src/stores/postgres/places.js'
 import type { ClaimRequest, JobRow } from '../../../src/store.js'
 
@@ -17,11 +17,11 @@ function memory() {
   return {
     places,
     now: () => now,
-    choose: () => places.choose(request),
+    choose: (limit = request.limit) => places.choose({ ...request, limit }, now),
     wait: (ms: number) => void (now += ms),
-    claim: (tookMs: number, { rows = 500, jobs = [job(now)] } = {}): boolean => {
+    claim: (tookMs: number, { rows = 500, jobs = [job(now)], exact = true, plenty = false } = {}): boolean => {
       now += tookMs
-      return places.learn(true, jobs, rows, tookMs, now)
+      return places.learn({ exact, jobs, plenty, rows, tookMs }, now)
     },
     scout: (tookMs: number, found: readonly JobRow[] = []): void => {
       expect(places.wantsScout(now)).toBe(true)
@@ -44,7 +44,7 @@ it('claims are exact as long as they take no longer than their rows explain', ()
   for (let i = 0; i < 1_000; i++) expect(claim(USUAL_MS)).toBe(false)
   expect(choose()).toBeUndefined()
   expect(places.wantsScout(now())).toBe(false)
-  expect(places.scoutInMs(now())).toBe(Infinity)
+  expect(places.againInMs(now())).toBe(Infinity)
 })
 
 it('one that takes longer now and then says nothing', () => {
@@ -75,9 +75,9 @@ it('after several slow ones in a row, claims start a little before where the las
 
 it('a scout is sent at once then, one at a time, and the next after ten times as long as it took', () => {
   const { scout, places, now, wait, choose } = suspicious()
-  expect(places.scoutInMs(now())).toBe(0)
+  expect(places.againInMs(now())).toBe(0)
   scout(200)
-  expect(places.scoutInMs(now())).toBe(2_000)
+  expect(places.againInMs(now())).toBe(2_000)
   wait(1_999)
   expect(places.wantsScout(now())).toBe(false)
   wait(1)
@@ -116,7 +116,7 @@ it('a scout that fails is sent again after a second', () => {
   const { places, now, wait } = suspicious()
   expect(places.wantsScout(now())).toBe(true)
   places.scoutFailed(now())
-  expect(places.scoutInMs(now())).toBe(1_000)
+  expect(places.againInMs(now())).toBe(1_000)
   wait(1_000)
   expect(places.wantsScout(now())).toBe(true)
 })
@@ -133,4 +133,49 @@ it('the oldest of more than a thousand levels is forgotten', () => {
   for (let i = 1; i <= 1_000; i++) claim(USUAL_MS, { jobs: [job(100_000 + i, 'default', i)] })
   expect(choose()?.places).toHaveLength(1_000)
   expect(choose()?.places.some(({ priority }) => priority === 0)).toBe(false)
+})
+
+describe('while claims of many rows are answered in full', () => {
+  const plenty = true
+
+  it('those that follow start where the last ended, for a tenth of a second after an exact one', () => {
+    const { claim, choose, wait } = memory()
+    claim(USUAL_MS, { plenty, jobs: [job(5_000)] })
+    expect(choose()?.places).toEqual([{ queue: 'default', priority: 0, runAfter: 4_950 }])
+    claim(USUAL_MS, { plenty, jobs: [job(6_000)], exact: false })
+    expect(choose()?.places).toEqual([{ queue: 'default', priority: 0, runAfter: 5_950 }])
+    wait(90)
+    expect(choose()).toBeUndefined()
+  })
+
+  it('claims of few rows are exact all the same', () => {
+    const { claim, choose } = memory()
+    claim(USUAL_MS, { plenty })
+    expect(choose(99)).toBeUndefined()
+    expect(choose(100)).toBeDefined()
+  })
+
+  it('one that found too little is followed by an exact one at once', () => {
+    const { claim, choose, places, now } = memory()
+    claim(USUAL_MS, { plenty })
+    expect(places.againInMs(now())).toBe(Infinity)
+    claim(USUAL_MS, { plenty: false, exact: false })
+    expect(places.againInMs(now())).toBe(0)
+    expect(choose()).toBeUndefined()
+    claim(USUAL_MS, { plenty: false })
+    expect(places.againInMs(now())).toBe(Infinity)
+  })
+
+  it('what is inserted here before the place, or into a new level, is claimed next', () => {
+    const { claim, choose, places } = memory()
+    claim(USUAL_MS, { plenty, jobs: [job(5_000)] })
+    places.inserted([job(4_000, 'default', 0, 'early'), job(9_000, 'default', -1, 'urgent')])
+    expect(choose()).toEqual({
+      places: [
+        { queue: 'default', priority: -1, runAfter: 9_000 },
+        { queue: 'default', priority: 0, runAfter: 4_950 },
+      ],
+      early: ['early'],
+    })
+  })
 })

@@ -5,7 +5,8 @@
  */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { array, claim } from '../../../src/stores/postgres/claim.js'
+import { array } from '../../../src/stores/postgres/array.js'
+import { claim } from '../../../src/stores/postgres/claim.js'
 import { openPool, type PgClient, type PgPool } from '../../../src/stores/postgres/connections.js'
 import { dialect } from '../../../src/stores/postgres/dialect.js'
 import { list } from '../../../src/stores/postgres/find.js'
