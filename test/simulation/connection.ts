@@ -29,11 +29,13 @@ interface Wire {
 
 export class Connection implements Store {
   readonly name = 'simulation'
+  readonly parallel: boolean
   readonly #wire: Wire
   readonly #unwatch: (() => void)[] = []
 
-  constructor(wire: Wire) {
+  constructor(wire: Wire, parallel: boolean) {
     this.#wire = wire
+    this.parallel = parallel
   }
 
   migrate(): Promise<Answer<'migrate'>> {

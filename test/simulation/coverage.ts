@@ -3,6 +3,7 @@
 const MUST_BE_MET: readonly string[] = [
   ...['refused', 'unsent', 'unanswered', 'late', 'slow', 'dead_before', 'dead_after'].map((fate) => `call: ${fate}`),
   'call: refused by the database',
+  'call: settlements beside a claim',
   'notification: lost',
   ...[
     'crash',

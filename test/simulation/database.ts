@@ -89,10 +89,14 @@ export class Database {
   }
 
   connect(host: Host): Store {
-    return new Connection({
-      call: (method, args) => this.#call(host, method, args),
-      watch: (listener) => this.#watch(host, listener),
-    })
+    const wire = {
+      call: <M extends Method>(method: M, args: Arguments<M>) => {
+        this.#noteApart(host, method)
+        return this.#call(host, method, args)
+      },
+      watch: (listener: (change: Change) => void) => this.#watch(host, listener),
+    }
+    return new Connection(wire, this.#world.plan.parallel)
   }
 
   /** A plain INSERT by another program. */
@@ -107,6 +111,13 @@ export class Database {
     const watcher = { host, listener }
     this.#watchers.add(watcher)
     return () => void this.#watchers.delete(watcher)
+  }
+
+  /** Whether settlements are on their way beside a claim; where rows are locked, they may be those that were set aside. */
+  #noteApart(host: Host, method: Method): void {
+    const { coverage, plan, time } = this.#world
+    if (method === 'settle') host.settledAt = time.now
+    if (method === 'claim' && host.settledAt === time.now && plan.locks === 0) coverage.count('call: settlements beside a claim')
   }
 
   #call<M extends Method>(host: Host, method: M, args: Arguments<M>): Promise<Answer<M>> {

@@ -10,6 +10,8 @@ export interface Plan {
   machines: number
   concurrency: number
   prefetch: number
+  /** The store works elsewhere, as PostgreSQL does: workers claim ahead, and settle apart from their claims. */
+  parallel: boolean
   leaseMs: number
   pollMs: number
   stopTimeoutMs: number
@@ -80,5 +82,6 @@ export function planOf(random: Random): Plan {
     retentionMs: random.pick([2_000, 3_600_000]),
     quietMs: random.chance(0.25) ? 2 * leaseMs + 8_000 : 0,
     locks: random.pick([0, 0, 0, 4]),
+    parallel: random.chance(0.5),
   }
 }

@@ -36,6 +36,8 @@ export class Host {
   beatAt = -1
   /** When the last of its late calls takes effect, in true time. */
   lateUntil = -1
+  /** When it last sent settlements without a claim, in true time. */
+  settledAt = -1
   /** Timers that are set and have neither fired nor been cleared. */
   timers = 0
   /** How long its clock has stood still, in true time. */

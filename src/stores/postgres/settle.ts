@@ -29,7 +29,7 @@ const MOST_WAIT_MS = 250
  * For a statement that joins with it: it fails when it has waited for a row for so long. It is set before the first row is there to be locked,
  * and until the end of the transaction: never in one that is the product's.
  */
-export const IMPATIENT = `patience AS MATERIALIZED (SELECT set_config('lock_timeout', '${MOST_WAIT_MS}', true))`
+const IMPATIENT = `patience AS MATERIALIZED (SELECT set_config('lock_timeout', '${MOST_WAIT_MS}', true))`
 
 /** For the same statement in the product's transaction, or where its rows are locked already: it waits as long as it would by itself. */
 const PATIENT = `patience AS (SELECT 1)`
