@@ -2,8 +2,8 @@
  * The claim loop: keeps the slots full and carries settlements to the store.
  *
  *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most. Where the
- *             store works elsewhere, it asks for half of what fits, and before the jobs of the last one start, so that both sides
- *             have work; and many settlements go apart, on another connection, so that the store writes them while it claims.
+ *             store works elsewhere, it asks for a third of what may be held, and before the jobs of the last one start; and many
+ *             settlements go apart, on another connection. So some jobs are claimed while others run and others are written.
  *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
  *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
  *
@@ -164,21 +164,28 @@ export class ClaimLoop {
   }
 
   #schedule(): void {
-    if (this.#closed || this.#scheduled || this.#exchanging || this.#paused) return
+    if (this.#closed || this.#scheduled || this.#paused || (this.#exchanging && !this.#ahead)) return
     this.#scheduled = true
     // After this turn of the event loop: what ends in it is settled together.
     setImmediate(() => {
       this.#scheduled = false
       // What was scheduled before a pause is left to its timer, which an exchange would take away.
-      if (!this.#paused) void this.#exchange()
+      if (this.#closed || this.#paused) return
+      if (this.#exchanging) this.#settleApart()
+      else void this.#exchange()
     })
+  }
+
+  /** When many jobs have ended, their settlements go by themselves; answers whether that is so. */
+  #settleApart(): boolean {
+    const many = this.#ahead && this.#outbox.ready >= this.#third()
+    if (many) this.#outbox.sendApart()
+    return many
   }
 
   async #exchange(): Promise<void> {
     if (this.#exchanging || this.#closed) return
-    const apart = this.#ahead && this.#outbox.ready >= this.#most() / 2
-    if (apart) this.#outbox.sendApart()
-    const settlements = apart ? [] : this.#outbox.take()
+    const settlements = this.#settleApart() ? [] : this.#outbox.take()
     const limit = this.#limit()
     if (limit === 0 && settlements.length === 0) return this.#checkIdle()
     this.#exchanging = true
@@ -268,12 +275,17 @@ export class ClaimLoop {
     const room = most - this.#running - this.#waiting.length - this.#outbox.held
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
     if (this.#waiting.length > most / 2 || room < 0) return 0
-    return this.#ahead ? Math.min(room, Math.max(this.#env.concurrency, Math.ceil(most / 2))) : room
+    return this.#ahead ? Math.min(room, this.#third()) : room
   }
 
   /** How many jobs to hold: one for each slot, and what starts soon. */
   #most(): number {
     return this.#env.concurrency + Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
+  }
+
+  /** But each slot is filled at once. */
+  #third(): number {
+    return Math.max(this.#env.concurrency, Math.ceil(this.#most() / 3))
   }
 
   /** Whether there are more jobs than slots, and a store that works on them while the handlers do. */

@@ -53,7 +53,7 @@ export class Outbox {
     return this.#singly > 0 ? 0 : this.#waiting.length
   }
 
-  /** How many jobs are still held for them, but for locked ones. */
+  /** How many jobs are still held for them, but for those that go with a claim and locked ones. */
   get held(): number {
     return this.#waiting.length + this.#apart + this.#singly
   }

@@ -27,7 +27,7 @@ function fakeStore({ parallel = true, jobs = JOBS } = {}) {
     all.inFlight.push(kind)
     for (let i = 0; i < 3; i++) await turn()
     all.inFlight.splice(all.inFlight.indexOf(kind), 1)
-    const error = kind === 'settle' ? all.fail?.(settlements) : undefined
+    const error = all.fail?.(settlements)
     if (error) throw error
     return effect()
   }
@@ -120,7 +120,7 @@ it('without a prefetch, and where the store works in this process, settlements g
   }
 })
 
-it('settlements apart that met an outage are written once it is over, each once', async () => {
+it('settlements that met an outage are written once it is over, each once', async () => {
   const all = fakeStore()
   let outages = 0
   all.fail = () => (outages++ < 2 ? new JobtableError('store_unavailable', 'away') : undefined)
@@ -132,7 +132,7 @@ it('settlements apart that met an outage are written once it is over, each once'
   expect(all.mostHeld).toBeLessThanOrEqual(CONCURRENCY + 100)
 })
 
-it('settlements apart that were refused are written one by one', async () => {
+it('settlements that were refused are written one by one', async () => {
   const all = fakeStore()
   all.fail = (settlements) =>
     settlements.length > 1 && settlements.some(({ id }) => id === '500') ? new Error('bad') : undefined
