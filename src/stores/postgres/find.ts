@@ -4,7 +4,17 @@ import type { QueryParameter, Work } from '../../transactions/transaction.js'
 import type { Status } from '../../transition.js'
 import { array } from './claim.js'
 import type { Text } from './dialect.js'
-import { BEGINNING, behindOther, behindTimeOrdered, isTimeOrdered, newestFirst, TIME_ORDERED, type Cut } from './order.js'
+import {
+  BEGINNING,
+  behindOther,
+  behindTimeOrdered,
+  isTimeOrdered,
+  newestFirst,
+  TIME_ORDERED,
+  TIME_ORDERED_OFTEN,
+  TIME_ORDERED_RANGE,
+  type Cut,
+} from './order.js'
 import { columnsOf, heldOf, moment, toRow } from './row.js'
 
 /** What may match, and how it is found. Reads $1 to $9; an absent part is null. */
@@ -28,10 +38,10 @@ const BY_KEY = `(SELECT * FROM {jobs} WHERE idempotency_key = $4 AND idempotency
 const BY_HELD = `(SELECT * FROM {jobs} WHERE id = ANY (ARRAY (
   SELECT steps.job_id FROM {steps} AS steps WHERE steps.kind = 'effect' AND steps.state = 'started')))`
 
-function source({ ids, idempotencyKey, held }: JobFilter): string {
+function source({ ids, idempotencyKey, held }: JobFilter, all = '{jobs}'): string {
   if (ids) return BY_ID
   if (idempotencyKey !== undefined) return BY_KEY
-  return held ? BY_HELD : '{jobs}'
+  return held ? BY_HELD : all
 }
 
 function conditions(filter: JobFilter): QueryParameter[] {
@@ -49,16 +59,18 @@ function conditions(filter: JobFilter): QueryParameter[] {
   ]
 }
 
+const TIME_ORDERED_ROWS = `(SELECT * FROM {jobs} WHERE ${TIME_ORDERED_RANGE})`
+
 /**
  * What a page may have of each class of rows, newest first: by primary key and by jobs_created. Reads $10 to $12, the cut that it begins at.
  * Times are rounded to what the table keeps.
  */
-const page = (from: string): string => `
-(SELECT ${columnsOf('jobs.')} FROM ${from} AS jobs
-WHERE ${TIME_ORDERED} AND ${MATCHES} AND ($10::text IS NULL OR jobs.id < $10::text)
+const page = (filter: JobFilter): string => `
+(SELECT ${columnsOf('jobs.')} FROM ${source(filter, TIME_ORDERED_ROWS)} AS jobs
+WHERE ${TIME_ORDERED_OFTEN} AND ${MATCHES} AND ($10::text IS NULL OR jobs.id < $10::text)
 ORDER BY jobs.id DESC LIMIT $13::int)
 UNION ALL
-(SELECT ${columnsOf('jobs.')} FROM ${from} AS jobs
+(SELECT ${columnsOf('jobs.')} FROM ${source(filter)} AS jobs
 WHERE NOT (${TIME_ORDERED}) AND ${MATCHES}
   AND ($11::float8 IS NULL OR (jobs.created_at, jobs.id) < (to_timestamp($11::float8 / 1000)::timestamptz(3), $12::text))
 ORDER BY jobs.created_at DESC, jobs.id DESC LIMIT $13::int)`
@@ -85,7 +97,7 @@ export function* list(text: Text, filter: JobFilter, { limit, before }: { limit:
   if (limit <= 0) return []
   const cut = yield* cutBehind(text, before)
   const rows = yield {
-    sql: text(page(source(filter))),
+    sql: text(page(filter)),
     params: [...conditions(filter), cut.id, cut.createdAt, cut.otherId, limit],
   }
   return rows

@@ -15,9 +15,13 @@ import type { JobRow } from '../../store.js'
  * this form and no UUID is listed where its text says. The index and the lists must say this in the same words.
  */
 export const TIME_ORDERED = `id LIKE '0_______-____-7___-____-____________'`
+/** The same, said so that the planner does not guess. It takes what is LIKE a pattern for rare, and would sort all of it. */
+export const TIME_ORDERED_OFTEN = `CASE WHEN ${TIME_ORDERED} THEN true ELSE false END`
+/** All of them are here. */
+export const TIME_ORDERED_RANGE = `id >= '0' AND id < '1'`
 const FORM = /^0.{7}-.{4}-7.{3}-.{4}-.{12}$/su
 
-const DIGITS = [...'0123456789abcdef']
+const DIGITS = '0123456789abcdef'.split('')
 const LAST = 0xffff_ffff_ffff
 
 /** A place between two rows. Null, where a list begins: before all. */
