@@ -317,7 +317,10 @@ export interface Store extends StepStore, StreamStore {
   /** The rows with these ids, in this order; undefined for one that does not exist. */
   get(ids: readonly string[]): Promise<(JobRow | undefined)[]>
 
-  /** Newest first by creation; `before` is the id of the last row of the page before. */
+  /**
+   * Newest first by creation; `before` is the id of the last row of the page before. Where an id carries its time, as those that jobtable
+   * makes, a store may go by that, which is the producer's clock.
+   */
   list(filter: JobFilter, page: { limit: number; before?: string }): Promise<JobRow[]>
 
   /** How many rows match, without reading them all into memory. */

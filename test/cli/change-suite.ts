@@ -21,7 +21,7 @@ async function withJobs(
   }
 }
 
-export function describeChanges(open: () => Promise<Place>): void {
+export function describeChanges(open: () => Promise<Place>, version: number): void {
   beforeEach(async () => {
     place = await open()
     db = place.db
@@ -35,13 +35,13 @@ export function describeChanges(open: () => Promise<Place>): void {
       expect(first.stdout).toMatch(/^Made .* \(tables at version \d+\)\.\n[^]*npx jobtable work jobs\.mjs/)
       const again = await cli(['init', ...db])
       expect([again.code, again.stdout.split('\n')[0]]).toEqual([0, expect.stringContaining('is there already')])
-      expect(await cliJson(['init', ...db])).toEqual({ database: place.name, made: false, version: 4, example: null })
+      expect(await cliJson(['init', ...db])).toEqual({ database: place.name, made: false, version, example: null })
     })
   })
 
   test('migrate makes the tables, and at the second run finds nothing to do', async () => {
-    expect(await cliJson(['migrate', ...db])).toEqual({ database: place.name, from: 0, to: 4, indexes: [] })
-    expect((await cli(['migrate', ...db])).stdout).toBe(`${place.name} is at version 4.\n`)
+    expect(await cliJson(['migrate', ...db])).toEqual({ database: place.name, from: 0, to: version, indexes: [] })
+    expect((await cli(['migrate', ...db])).stdout).toBe(`${place.name} is at version ${version}.\n`)
   })
 
   describe('enqueue', () => {

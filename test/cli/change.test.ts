@@ -5,7 +5,7 @@ import { describeChanges } from './change-suite.js'
 import { cli, cliJson, sqlitePlace, temporaryFolder } from './support.js'
 
 describe('on SQLite', () => {
-  describeChanges(sqlitePlace)
+  describeChanges(sqlitePlace, 4)
 })
 
 describe('init', () => {

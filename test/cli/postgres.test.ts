@@ -10,7 +10,7 @@ import { describeWork } from './work-suite.js'
 import { cli, cliJson, job, moduleOf, SECRETS, spawnCli, sqlitePlace, temporaryFolder, write } from './support.js'
 
 describe('on PostgreSQL', () => {
-  describeChanges(postgresPlace)
+  describeChanges(postgresPlace, 5)
   describeLooks(postgresPlace)
   describeWork(postgresPlace)
 })
@@ -198,8 +198,8 @@ describe('a role that may only read and write rows', () => {
       expect([code, stderr], args.join(' ')).toEqual([0, ''])
       return stdout
     }
-    expect(await ok('init')).toContain('is there already (tables at version 4)')
-    expect(await ok('migrate')).toContain('is at version 4')
+    expect(await ok('init')).toContain('is there already (tables at version 5)')
+    expect(await ok('migrate')).toContain('is at version 5')
     const id = (await ok('enqueue', 'mail', '{}')).trim()
     await ok('enqueue', 'mail', '{}', '--key', 'k', '--on-duplicate', 'ignore_duplicate')
     await ok('enqueue', 'mail', '{}', '--key', 'k', '--on-duplicate', 'ignore_duplicate')

@@ -4,6 +4,17 @@ import type { QueryParameter, Work } from '../../transactions/transaction.js'
 import type { Status } from '../../transition.js'
 import { array } from './array.js'
 import type { Text } from './dialect.js'
+import {
+  BEGINNING,
+  behindOther,
+  behindTimeOrdered,
+  isTimeOrdered,
+  newestFirst,
+  TIME_ORDERED,
+  TIME_ORDERED_OFTEN,
+  TIME_ORDERED_RANGE,
+  type Cut,
+} from './order.js'
 import { columnsOf, heldOf, moment, toRow } from './row.js'
 
 /** What may match, and how it is found. Reads $1 to $9; an absent part is null. */
@@ -19,7 +30,7 @@ const MATCHES = `($1::text[] IS NULL OR jobs.status = ANY ($1::text[]))
 
 /**
  * The few rows that a filter by id, by key or for what is held leaves: by primary key; by jobs_key for the holder and jobs_superseded
- * for those before it; by job_steps_started, which has the effects in doubt, and primary key. Other filters read jobs_created.
+ * for those before it; by job_steps_started, which has the effects in doubt, and primary key. Other filters read the table.
  */
 const BY_ID = `(SELECT * FROM {jobs} WHERE id = ANY ($8::text[]))`
 const BY_KEY = `(SELECT * FROM {jobs} WHERE idempotency_key = $4 AND idempotency_key IS NOT NULL AND superseded_by IS NULL
@@ -27,10 +38,10 @@ const BY_KEY = `(SELECT * FROM {jobs} WHERE idempotency_key = $4 AND idempotency
 const BY_HELD = `(SELECT * FROM {jobs} WHERE id = ANY (ARRAY (
   SELECT steps.job_id FROM {steps} AS steps WHERE steps.kind = 'effect' AND steps.state = 'started')))`
 
-function source({ ids, idempotencyKey, held }: JobFilter): string {
+function source({ ids, idempotencyKey, held }: JobFilter, all = '{jobs}'): string {
   if (ids) return BY_ID
   if (idempotencyKey !== undefined) return BY_KEY
-  return held ? BY_HELD : '{jobs}'
+  return held ? BY_HELD : all
 }
 
 function conditions(filter: JobFilter): QueryParameter[] {
@@ -48,28 +59,51 @@ function conditions(filter: JobFilter): QueryParameter[] {
   ]
 }
 
-/** When the row of `before` was pruned meanwhile, ids being in order of time tell where it was. */
-const BOUNDARY = `
-SELECT date_part('epoch', created_at) * 1000, id FROM {jobs} WHERE id = $1
-UNION ALL (SELECT date_part('epoch', created_at) * 1000, $1 FROM {jobs} WHERE id < $1 ORDER BY id DESC LIMIT 1)
+const TIME_ORDERED_ROWS = `(SELECT * FROM {jobs} WHERE ${TIME_ORDERED_RANGE})`
+
+/**
+ * What a page may have of each class of rows, newest first: by primary key and by jobs_created. Reads $10 to $12, the cut that it begins at.
+ * Times are rounded to what the table keeps.
+ */
+const page = (filter: JobFilter): string => `
+(SELECT ${columnsOf('jobs.')} FROM ${source(filter, TIME_ORDERED_ROWS)} AS jobs
+WHERE ${TIME_ORDERED_OFTEN} AND ${MATCHES} AND ($10::text IS NULL OR jobs.id < $10::text)
+ORDER BY jobs.id DESC LIMIT $13::int)
+UNION ALL
+(SELECT ${columnsOf('jobs.')} FROM ${source(filter)} AS jobs
+WHERE NOT (${TIME_ORDERED}) AND ${MATCHES}
+  AND ($11::float8 IS NULL OR (jobs.created_at, jobs.id) < (to_timestamp($11::float8 / 1000)::timestamptz(3), $12::text))
+ORDER BY jobs.created_at DESC, jobs.id DESC LIMIT $13::int)`
+
+/**
+ * When a row was created whose id does not tell. When it was pruned meanwhile, its neighbours do by their ids, as far as these are in order: the
+ * lower one, or where none is left the higher one.
+ */
+const CREATED = `
+SELECT date_part('epoch', created_at) * 1000 FROM {jobs} WHERE id = $1
+UNION ALL (SELECT date_part('epoch', created_at) * 1000 FROM {jobs} WHERE NOT (${TIME_ORDERED}) AND id < $1 ORDER BY id DESC LIMIT 1)
+UNION ALL (SELECT date_part('epoch', created_at) * 1000 FROM {jobs} WHERE NOT (${TIME_ORDERED}) AND id > $1 ORDER BY id LIMIT 1)
 LIMIT 1`
+
+function* cutBehind(text: Text, id: string | undefined): Work<Cut> {
+  if (id === undefined) return BEGINNING
+  if (isTimeOrdered(id)) return behindTimeOrdered(id)
+  const [found] = yield { sql: text(CREATED), params: [id] }
+  // Where nothing tells, a page that comes again is better than one that never does.
+  return found ? behindOther(moment(found[0]), id) : BEGINNING
+}
 
 export function* list(text: Text, filter: JobFilter, { limit, before }: { limit: number; before?: string }): Work<JobRow[]> {
   if (limit <= 0) return []
-  let boundary: readonly QueryParameter[] = [null, null]
-  if (before !== undefined) {
-    const [row] = yield { sql: text(BOUNDARY), params: [before] }
-    if (!row) return []
-    boundary = [moment(row[0]), row[1] as string]
-  }
+  const cut = yield* cutBehind(text, before)
   const rows = yield {
-    sql: text(`
-SELECT ${columnsOf('jobs.')} FROM ${source(filter)} AS jobs
-WHERE ${MATCHES} AND ($10::float8 IS NULL OR (jobs.created_at, jobs.id) < (to_timestamp($10::float8 / 1000), $11::text))
-ORDER BY jobs.created_at DESC, jobs.id DESC LIMIT $12::int`),
-    params: [...conditions(filter), ...boundary, limit],
+    sql: text(page(filter)),
+    params: [...conditions(filter), cut.id, cut.createdAt, cut.otherId, limit],
   }
-  return rows.map((values) => toRow(values))
+  return rows
+    .map((values) => toRow(values))
+    .toSorted(newestFirst)
+    .slice(0, limit)
 }
 
 export function* count(text: Text, filter: JobFilter): Work<number> {

@@ -8,12 +8,13 @@
  *
  * Workers of the version before go on while the tables are brought up. So a migration only adds: tables, indexes, columns that
  * have a default or may be null. It takes no lock that waits for long reads or writes, nothing is renamed, and no column gets
- * another meaning. Each version says in `works_with` the oldest version of jobtable that still works on its tables; only a
- * release with a new major number may raise it.
+ * another meaning; an index that is made anew keeps its name. Each version says in `works_with` the oldest version of jobtable that
+ * still works on its tables; only a release with a new major number may raise it.
  */
 import { JobtableError } from '../../errors.js'
 import type { Query, Work } from '../../transactions/transaction.js'
 import { quoteName, quoteText, type Text } from './dialect.js'
+import { TIME_ORDERED } from './order.js'
 
 const VERSION_1 = `
 CREATE TABLE {jobs} (
@@ -218,8 +219,15 @@ CREATE CONSTRAINT TRIGGER jobtable_deleted_events AFTER DELETE ON {jobs} DEFERRA
 CREATE TRIGGER jobtable_truncated AFTER TRUNCATE ON {jobs} FOR EACH STATEMENT EXECUTE FUNCTION {truncated}();
 `
 
+/** Whoever reads or writes the jobs waits for the new index, which one read of the table makes. */
+const VERSION_5 = `
+SET LOCAL lock_timeout = '3s';
+`
+
 interface Migration {
   sql: string
+  /** Indexes that are made again, as `INDEXES` has them now. */
+  anew?: readonly string[]
   /** The oldest version of these tables that a jobtable may know and still work on them. */
   worksWith: number
 }
@@ -231,6 +239,8 @@ const MIGRATIONS: readonly Migration[] = [
   // Nor streams. What it writes leaves rev as it is, and watchers see it by updated_at.
   { sql: VERSION_3, worksWith: 1 },
   { sql: VERSION_4, worksWith: 1 },
+  // A process of the version before finds the index by its name. Its lists are right, but sort the table, most of which the index has not.
+  { sql: VERSION_5, worksWith: 1, anew: ['jobs_created'] },
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.length
@@ -245,8 +255,9 @@ export const INDEXES: Readonly<Record<string, string>> = {
   jobs_key: `CREATE UNIQUE INDEX jobs_key ON {jobs} (idempotency_key, type) WHERE idempotency_key IS NOT NULL AND superseded_by IS NULL`,
   // The key's earlier holders, for a search by key. Holds only superseded rows.
   jobs_superseded: `CREATE INDEX jobs_superseded ON {jobs} (idempotency_key) WHERE superseded_by IS NOT NULL`,
-  // Lists, newest first. Without the id, which is sorted where a list needs it: many jobs of one moment are one entry.
-  jobs_created: `CREATE INDEX jobs_created ON {jobs} (created_at)`,
+  // Lists of the rows that the primary key does not have in the order of their creation; see order.ts. Without the id, which is sorted where
+  // a list needs it: many jobs of one moment are one entry.
+  jobs_created: `CREATE INDEX jobs_created ON {jobs} (created_at) WHERE NOT (${TIME_ORDERED})`,
   // Retention: what is kept for the same time lies together in the order of its end, so that a pass jumps over what stays.
   jobs_finished: `CREATE INDEX jobs_finished ON {jobs} (status, keep_for, coalesce(finished_at, updated_at)) WHERE status IN ('succeeded', 'failed', 'canceled')`,
   job_events_job: `CREATE INDEX job_events_job ON {events} (job_id, seq)`,
@@ -333,6 +344,7 @@ function changes(
   { version, missingIndexes }: Pick<Installed, 'version' | 'missingIndexes'>,
 ): string[] {
   const statements: string[] = []
+  const indexes = new Set(missingIndexes)
   if (version < SCHEMA_VERSION) {
     if (version === 0) {
       statements.push(
@@ -344,11 +356,17 @@ function changes(
       )
     }
     for (let next = version + 1; next <= SCHEMA_VERSION; next++) {
-      const { sql, worksWith } = MIGRATIONS[next - 1]!
-      statements.push(text(sql), text(`INSERT INTO {migrations} (version, works_with) VALUES (${next}, ${worksWith})`))
+      const { sql, worksWith, anew = [] } = MIGRATIONS[next - 1]!
+      statements.push(text(sql))
+      // In a new schema an index of this name is not jobtable's.
+      if (version > 0) {
+        statements.push(...anew.map((name) => text(`DROP INDEX IF EXISTS {schema}.${name}`)))
+        for (const name of anew) indexes.add(name)
+      }
+      statements.push(text(`INSERT INTO {migrations} (version, works_with) VALUES (${next}, ${worksWith})`))
     }
   }
-  for (const name of missingIndexes) statements.push(text(INDEXES[name]!))
+  for (const name of indexes) statements.push(text(INDEXES[name]!))
   return statements
 }
 

@@ -10,6 +10,23 @@ async function found(bench: Bench, filter: JobFilter): Promise<string[]> {
   return ids.sort()
 }
 
+/** All ids as pages of this size give them. */
+async function paged(bench: Bench, limit: number): Promise<string[]> {
+  const seen: string[] = []
+  for (let page = await bench.store.list({}, { limit }); page.length > 0;) {
+    assert.ok(page.length <= limit)
+    seen.push(...idsOf(page))
+    page = await bench.store.list({}, { limit, before: seen.at(-1)! })
+  }
+  return seen
+}
+
+/** As jobtable makes them: a UUIDv7, of the clock's time. */
+function timeOrderedId(bench: Bench, count: number): string {
+  const time = bench.clock.now().toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${count.toString(16).padStart(3, '0')}-8000-${'0'.repeat(12)}`
+}
+
 async function failedWith(bench: Bench, message: string): Promise<string> {
   const row = await bench.running()
   await bench.settle(row, failed({ message }))
@@ -42,13 +59,30 @@ export const readTests: TestGroup = {
       const rows = await bench.insert(...Array.from({ length: 10 }, () => ({})))
       bench.clock.advance(1)
       rows.push(...(await bench.insert(...Array.from({ length: 15 }, () => ({})))))
-      const seen: string[] = []
-      for (let page = await bench.store.list({}, { limit: 7 }); page.length > 0;) {
-        assert.ok(page.length <= 7)
-        seen.push(...idsOf(page))
-        page = await bench.store.list({}, { limit: 7, before: seen.at(-1)! })
+      assert.deepEqual(await paged(bench, 7), idsOf(rows).reverse())
+    }),
+
+    test('jobs with ids of jobtable and of others are listed by creation, in pages of any size', async (bench) => {
+      const ids: string[] = []
+      for (let i = 0; i < 12; i++) {
+        // In no order with the others, nor among themselves.
+        const id = i % 3 === 0 ? `${'z0A~'[i / 3]}-own` : timeOrderedId(bench, i)
+        ids.unshift((await bench.insertOne({ id })).id)
+        bench.clock.advance(1)
       }
-      assert.deepEqual(seen, idsOf(rows).reverse())
+      for (let limit = 1; limit <= ids.length + 1; limit++) assert.deepEqual(await paged(bench, limit), ids, `by ${limit}`)
+    }),
+
+    test('no id is listed twice or left out by pages, in capitals, of one moment, or like another kind of id', async (bench) => {
+      const own = ['own', '~', 'customer-2024-7abc-defg-hijklmnopqrs']
+      for (let i = 0; i < 4; i++) {
+        const [a, b] = [timeOrderedId(bench, 2 * i), timeOrderedId(bench, 2 * i + 1).toUpperCase()]
+        await bench.insert(...[a, b, ...own.map((id) => id.replace(/.$/, String(i)))].map((id) => ({ id })))
+        bench.clock.advance(i * 1_000)
+      }
+      const all = idsOf(await bench.store.list({}, { limit: 100 }))
+      assert.equal(new Set(all).size, 20)
+      for (let limit = 1; limit <= 21; limit++) assert.deepEqual(await paged(bench, limit), all, `by ${limit}`)
     }),
 
     test('pages hold only what matches the filter', async (bench) => {

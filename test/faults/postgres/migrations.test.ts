@@ -1,6 +1,8 @@
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { postgresSchema } from '../../../src/stores/postgres/migrate.js'
+import type { Store } from '../../../src/store.js'
 import { newJob } from '../../../src/testing/new-job.js'
 import { emptyDatabase, pooled } from '../../support/postgres/database.js'
 import { absence } from '../../support/postgres/pgbouncer.js'
@@ -10,9 +12,10 @@ import { folder, until } from '../support/place.js'
 import { anything, defineTypes } from '../support/types.js'
 import { queueOn, testServer, timed, working } from './support.js'
 
-const VERSIONS = [{ version: 1 }, { version: 2 }, { version: 3 }, { version: 4 }]
+const VERSIONS = [{ version: 1 }, { version: 2 }, { version: 3 }, { version: 4 }, { version: 5 }]
 /** With its triggers. */
 const UNDO_4 = ['deleted', 'deleted_events', 'truncated'].map((name) => `DROP FUNCTION jobtable_${name} CASCADE`).join('; ')
+const UNDO_5 = 'DROP INDEX jobs_created; CREATE INDEX jobs_created ON jobs (created_at)'
 const site = (url: string) => ({ url, folder: folder(), writable: () => true })
 
 /** Makes each trigger that a migration of this database creates take this long, once its tables are there. Seconds. */
@@ -68,17 +71,62 @@ it.each([
   [1, 'steps', 'DROP TABLE job_steps; DROP TABLE job_streams'],
   [2, 'streams', 'DROP TABLE job_streams'],
 ])('tables of version %i, before %s, get theirs, and keep their jobs', async (from, table, drop) => {
-  const undo = `${drop}; ${UNDO_4}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > ${from}`
+  const undo = `${UNDO_5}; ${drop}; ${UNDO_4}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > ${from}`
   const url = await emptyDatabase()
   await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
   await query(url, undo)
   const store = postgresStore({ connection: url })
   onTestFinished(() => store.close())
-  expect(await store.migrate()).toEqual({ from, to: 4 })
+  expect(await store.migrate()).toEqual({ from, to: 5 })
   expect((await store.get(['kept']))[0]).toMatchObject({ status: 'pending', rev: 0 })
   expect([await store.steps('kept'), await store.streams('kept')]).toEqual([[], []])
   await query(url, `${undo}; CREATE TABLE job_${table} (mine text)`)
   await expect(store.migrate()).rejects.toMatchObject({ code: 'schema_conflict', data: { table: `job_${table}` } })
+})
+
+const createdIndex = async (url: string): Promise<string> =>
+  ((await query(url, `SELECT pg_get_indexdef('jobs_created'::regclass) AS def`))[0] as { def: string }).def
+
+it('tables of version 4 get another index of creation, in their own schema, which others may have one beside', async () => {
+  const url = await emptyDatabase()
+  await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
+  const made = await createdIndex(url)
+  expect(made).toMatch(/WHERE \(NOT \(id ~~ '0_/)
+  await query(
+    url,
+    `${UNDO_5}; DELETE FROM jobtable_migrations WHERE version > 4; CREATE SCHEMA other; CREATE TABLE other.mine (id int);
+    CREATE INDEX jobs_created ON other.mine (id)`,
+  )
+  const roleUrl = `${url}?options=${encodeURIComponent('-c search_path=other')}`
+  const store = postgresStore({ connection: roleUrl })
+  onTestFinished(() => store.close())
+  expect(await store.migrate()).toEqual({ from: 4, to: 5 })
+  expect(await createdIndex(url)).toBe(made)
+  expect(await query(url, `SELECT to_regclass('other.jobs_created') IS NOT NULL AS kept`)).toEqual([{ kept: true }])
+  // What a process looks for that knows version 4.
+  expect(await query(url, 'SELECT max(works_with) FROM jobtable_migrations')).toEqual([{ max: 1 }])
+  expect((await store.list({}, { limit: 5 })).map(({ id }) => id)).toEqual(['kept'])
+})
+
+it.each([
+  ['a new schema', (store: Store) => store.migrate()],
+  ['a printed script', (_: Store, url: string) => query(url, postgresSchema('queue'))],
+])('%s gets the tables that an upgrade gives, and keeps its own indexes', async (_, make) => {
+  const url = await emptyDatabase()
+  await query(url, 'CREATE SCHEMA queue; CREATE TABLE queue.mine (id int); CREATE INDEX jobs_mine ON queue.mine (id)')
+  const store = postgresStore({ connection: url, schema: 'queue' })
+  onTestFinished(() => store.close())
+  await make(store, url)
+  expect(await store.migrate()).toEqual({ from: 5, to: 5 })
+  const indexes = `SELECT indexname, replace(indexdef, 'queue.', '') AS def FROM pg_indexes WHERE schemaname = 'queue' ORDER BY 1`
+  const fresh = await query(url, indexes)
+  await query(
+    url,
+    `DROP INDEX queue.jobs_created; CREATE INDEX jobs_created ON queue.jobs (created_at);
+     DELETE FROM queue.jobtable_migrations WHERE version = 5`,
+  )
+  await store.migrate()
+  expect(await query(url, indexes)).toEqual(fresh)
 })
 
 it('a long read of the jobs holds a migration up for seconds, which gives way, changes nothing and is made later', async () => {
@@ -86,7 +134,7 @@ it('a long read of the jobs holds a migration up for seconds, which gives way, c
   await (await queueOn(url).open()).insert([newJob({ id: 'kept' })])
   await query(
     url,
-    `DROP TABLE job_streams; ${UNDO_4}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > 2`,
+    `${UNDO_5}; DROP TABLE job_streams; ${UNDO_4}; ALTER TABLE jobs DROP COLUMN rev; DELETE FROM jobtable_migrations WHERE version > 2`,
   )
   const reader = new pg.Client({ connectionString: url })
   await reader.connect()
@@ -97,7 +145,7 @@ it('a long read of the jobs holds a migration up for seconds, which gives way, c
   await expect(store.migrate()).rejects.toMatchObject({ code: 'store_busy' })
   expect(await query(url, 'SELECT max(version) FROM jobtable_migrations')).toEqual([{ max: 2 }])
   await reader.query('COMMIT')
-  expect(await store.migrate()).toEqual({ from: 2, to: 4 })
+  expect(await store.migrate()).toEqual({ from: 2, to: 5 })
   expect((await store.get(['kept']))[0]).toMatchObject({ id: 'kept', rev: 0 })
 }, 30_000)
 
@@ -170,7 +218,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     ALTER TABLE job_events ADD COLUMN tenant text;
     ALTER TABLE job_workers ADD COLUMN version integer NOT NULL DEFAULT 1;
     CREATE INDEX jobs_tenant ON jobs (tenant) WHERE status = 'pending';
-    INSERT INTO jobtable_migrations (version, works_with) VALUES (5, ${worksWith})`
+    INSERT INTO jobtable_migrations (version, works_with) VALUES (6, ${worksWith})`
 
   it('are worked on by this one, which goes on while they are brought up', async () => {
     const url = await emptyDatabase()
@@ -198,7 +246,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     expect([errors, new Set(seen).size]).toEqual([[], ids.length])
     // One that comes now finds them good enough.
     const late = queueOn(url)
-    expect(await (await late.open()).migrate()).toEqual({ from: 5, to: 5 })
+    expect(await (await late.open()).migrate()).toEqual({ from: 6, to: 6 })
     expect((await (await late.get(ids[0]!))!.refresh()).status).toBe('succeeded')
     const after = await late.enqueue('count', { name: 'late' })
     expect(await after.job.result({ timeout: '20s' })).toBe(null)
@@ -207,7 +255,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
   it('are refused where they say that they need a newer one', async () => {
     const url = await emptyDatabase()
     await queueOn(url).open()
-    await query(url, NEXT(5))
+    await query(url, NEXT(6))
     const queue = queueOn(url)
     const type = queue.define('type', { ...anything, run: () => 'done' })
     await expect(type.enqueue(null)).rejects.toMatchObject({ code: 'schema_too_new' })

@@ -7,7 +7,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { array } from '../../../src/stores/postgres/array.js'
 import { claim } from '../../../src/stores/postgres/claim.js'
-import { openPool, type PgClient, type PgPool } from '../../../src/stores/postgres/connections.js'
+import { openPool, PLANNED_FREELY, type PgClient, type PgPool } from '../../../src/stores/postgres/connections.js'
 import { dialect } from '../../../src/stores/postgres/dialect.js'
 import { list } from '../../../src/stores/postgres/find.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
@@ -79,16 +79,18 @@ interface Explained {
   pages: number
 }
 
-type Planner = 'own' | 'foreign'
+/** Freely: as statements that read much are planned on either. */
+type Planner = 'own' | 'foreign' | 'own, taken back' | 'foreign, taken back'
 
 /** Runs the statement, takes back what it did, and tells how it was done. */
 async function explain(planner: Planner, { sql, params }: Query): Promise<Explained> {
-  const client: PgClient = planner === 'own' ? await ownPool.connect() : await foreignPool.connect()
+  const [whose, free] = planner.split(', ')
+  const client: PgClient = whose === 'own' ? await ownPool.connect() : await foreignPool.connect()
   const ask = async (query: string, values: readonly unknown[] = []) =>
     (await client.query({ text: query, values, rowMode: 'array' })).rows
   const explaining = 'EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)'
   try {
-    await ask('BEGIN')
+    await ask(free ? `BEGIN; ${PLANNED_FREELY}` : 'BEGIN')
     let rows: unknown[][]
     if (planner === 'own') {
       await ask(`PREPARE asked AS ${sql}`)
@@ -181,8 +183,23 @@ const CASES: [name: string, query: () => Query, indexes: string[]][] = [
     ['jobs_key', 'jobs_superseded'],
   ],
   ['a list of what is held', () => statements(list(text, { held: true }, { limit: 20 }))[0]!, ['jobs_pkey']],
-  ['a page of the list', () => statements(list(text, {}, { limit: 20 }))[0]!, ['jobs_created']],
+  ['a page of the list', () => statements(list(text, {}, { limit: 20 }))[0]!, ['jobs_pkey', 'jobs_created']],
 ]
+
+/** Where a page begins: at the newest job, or behind one of the middle, of each kind of ids. */
+const PAGES: [where: string, query: () => Query][] = [
+  ['the first page', () => statements(list(text, {}, { limit: 20 }))[0]!],
+  ['a page behind an id of jobtable', () => statements(list(text, {}, { limit: 20, before: timedId(25_000) }))[0]!],
+  [
+    'a page behind an id of others',
+    () => statements(list(text, {}, { limit: 20, before: 'done-50000' }), [[MIDNIGHT - 50_000_000]])[1]!,
+  ],
+]
+const MIDNIGHT = Date.UTC(2026, 0, 1)
+const timedId = (i: number): string => {
+  const digits = (MIDNIGHT - i * 1_000).toString(16).padStart(12, '0')
+  return `${digits.slice(0, 8)}-${digits.slice(8)}-7000-8000-000000000000`
+}
 
 const stages = [
   [
@@ -205,6 +222,13 @@ async function fill(): Promise<void> {
     `'done-' || i, 'mail', CASE WHEN i % 10 = 0 THEN 'failed' ELSE 'succeeded' END, now() - i * interval '1 second',
       (i % 3) * 1000, CASE WHEN i % 3 = 0 THEN 'key-' || i END, NULL`,
     100_000,
+  )
+  await place.query(
+    `UPDATE ${jobs} SET created_at = to_timestamp(${MIDNIGHT / 1_000}) - substr(id, 6)::int * interval '1 second'`,
+  )
+  await place.query(
+    `INSERT INTO ${jobs} (id, type, status, finished_at) SELECT id, 'mail', 'succeeded', now() - interval '1 hour' FROM unnest($1::text[]) AS id`,
+    [Array.from({ length: 50_000 }, (_, i) => timedId(i))],
   )
   await place.query(`INSERT INTO ${quoted(place.schema)}.job_steps (job_id, name, kind, state, attempt, started_at)
     SELECT 'done-' || i, 'charge', 'effect', CASE WHEN i % 1000 = 0 THEN 'started' ELSE 'done' END, 1, now()
@@ -230,6 +254,18 @@ describe.each(stages)('on a table %s', (_, prepare) => {
       by.filter((index) => !indexes.includes(index)),
       reads.join(),
     ).toEqual([])
+  })
+
+  it.each(
+    PAGES.flatMap(([where, query]) => [
+      ['own, taken back', where, query] as const,
+      ['foreign, taken back', where, query] as const,
+    ]),
+  )('with %s settings, %s is read by its indexes, and sorts nothing else', async (planner, _where, query) => {
+    const { reads, visited } = await explain(planner, query())
+    expect(reads).toEqual(['Index Scan jobs_created', 'Index Scan jobs_pkey'])
+    // Twenty by each, and all that were created in the moment of the last: five hundred run since the newest.
+    expect(visited).toBeLessThan(600)
   })
 
   it.each(['own', 'foreign'] as const)(
