@@ -13,19 +13,9 @@ describe.each(DATABASES)('leases on $name', ({ place }) => {
     const here = await place()
     const read = gate()
     const release = gate()
-    const { queue, clock } = here.clockQueue({
-      around: (store) =>
-        changed(store, {
-          lost: async (limit) => {
-            const rows = await store.lost(limit)
-            if (rows.length > 0) {
-              read.open()
-              await release.opened
-            }
-            return rows
-          },
-        }),
-    })
+    // The worker sweeps now and then, too: the sweep here is another's.
+    const { queue, clock } = here.clockQueue({ around: (store) => changed(store, { lost: async () => [] }) })
+    const { queue: other } = here.clockQueue({}, clock)
     const finish = gate()
     const types = defineTypes(queue)
     types.count.handle(async () => {
@@ -33,17 +23,27 @@ describe.each(DATABASES)('leases on $name', ({ place }) => {
       return null
     })
     const { job } = await types.count.enqueue({ name: 'J' })
-    const worker = queue.work({ lease: '1h' })
+    // With its only slot taken, it claims nothing: a claim would tell it that its lease is over, and end the attempt.
+    const worker = queue.work({ lease: '1h', concurrency: 1, prefetch: 0 })
     await untilStatus(queue, job.id, 'running')
     clock.advance('2h') // The lease is over, as the database's clock has it.
+    const store = await other.open()
     const sweep = recoverLost({
-      store: await queue.open(),
+      store: changed(store, {
+        lost: async (limit, known) => {
+          const rows = await store.lost(limit, known)
+          expect(rows.map(({ id }) => id)).toEqual([job.id])
+          read.open()
+          await release.opened
+          return rows
+        },
+      }),
       types: queue.types,
       locale: 'en',
       settled: () => expect.unreachable('the claim was not lost'),
       failed: (error) => expect.unreachable(String(error)),
     })
-    await read.opened
+    await Promise.race([read.opened, sweep])
     finish.open()
     const before = await untilStatus(queue, job.id, 'succeeded')
     clock.advance('1m')

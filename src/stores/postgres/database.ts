@@ -41,6 +41,32 @@ const PLANS_APART_MS = 10_000
 /** How long a closing store waits for the calls in flight. Milliseconds. */
 const LAST_ANSWERS_MS = 2_000
 
+/** Work on its way: which statement is the next, until it is answered. */
+class Steps<T> {
+  readonly #steps: Work<T>
+  #next: ReturnType<Work<T>['next']>
+  #begun = false
+
+  constructor(work: () => Work<T>) {
+    this.#steps = work()
+    this.#next = this.#steps.next()
+  }
+
+  get next(): ReturnType<Work<T>['next']> {
+    return this.#next
+  }
+
+  /** Whether any statement has been answered. */
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  answered(rows: readonly Values[]): void {
+    this.#begun = true
+    this.#next = this.#steps.next(rows)
+  }
+}
+
 export class Database {
   readonly name: string
   readonly dialect: Dialect
@@ -88,20 +114,25 @@ export class Database {
     return idleCount > 0 || (totalCount !== undefined && options?.max !== undefined && totalCount < options.max)
   }
 
-  /** Does the work, again from its beginning when it ran into a conflict with another transaction. */
+  /**
+   * Does the work. What ran into a conflict with another transaction is done again: a transaction from its beginning, and of statements
+   * that are each its own the one that failed, for those before it have taken effect.
+   */
   run<T>(work: () => Work<T>, { much = false, transaction = much, ifLocked, ...options }: RunOptions<T> = {}): Promise<T> {
     const answerMs = options.answerMs ?? (much ? LONG_ANSWER_MS : this.#answerMs)
     const begin = much ? `BEGIN; ${PLANNED_FREELY}` : 'BEGIN'
     const call = this.#explained(async () => {
-      let next = { work, transaction }
+      let next: (() => Work<T>) | Steps<T> = transaction ? work : new Steps(work)
       for (let tries = 1; ; tries++) {
-        const { work, transaction } = next
+        const now = next
         try {
-          if (transaction) return await this.#borrowed((client) => this.#inTransaction(client, begin, work, answerMs))
-          return await this.#borrowed((client) => this.#steps(client, work, answerMs))
+          return await this.#borrowed((client) =>
+            now instanceof Steps ? this.#goOn(client, now, answerMs) : this.#inTransaction(client, begin, now, answerMs),
+          )
         } catch (error) {
+          const begun = now instanceof Steps && now.begun
           if (this.#prepares && isUnprepared(error)) this.#prepares = false
-          else if (ifLocked && work !== ifLocked && isLockTimeout(error)) next = { work: ifLocked, transaction: true }
+          else if (ifLocked && now !== ifLocked && !begun && isLockTimeout(error)) next = ifLocked
           else if (!isConflict(error) || tries === MOST_TRIES) throw error
         }
         await sleep(tries * 5 * Math.random())
@@ -289,7 +320,7 @@ export class Database {
   async #inTransaction<T>(client: PgClient, begin: string, work: () => Work<T>, answerMs: number): Promise<T> {
     await answered(client.query(begin), answerMs)
     try {
-      const answer = await this.#steps(client, work, answerMs)
+      const answer = await this.#goOn(client, new Steps(work), answerMs)
       await answered(client.query('COMMIT'), answerMs)
       return answer
     } catch (error) {
@@ -347,11 +378,12 @@ export class Database {
     await answered(client.query('ROLLBACK'), this.#answerMs).catch(() => this.#spoilt.add(client))
   }
 
-  async #steps<T>(client: PgClient, work: () => Work<T>, answerMs: number): Promise<T> {
-    const steps = work()
-    let step = steps.next()
-    while (!step.done) step = steps.next(await answered(this.#ask(client, step.value), answerMs))
-    return step.value
+  async #goOn<T>(client: PgClient, steps: Steps<T>, answerMs: number): Promise<T> {
+    for (;;) {
+      const step = steps.next
+      if (step.done) return step.value
+      steps.answered(await answered(this.#ask(client, step.value), answerMs))
+    }
   }
 
   async #ask(client: PgClient, { sql, params, hot }: Query): Promise<readonly Values[]> {

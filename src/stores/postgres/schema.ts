@@ -8,8 +8,9 @@
  *
  * Workers of the version before go on while the tables are brought up. So a migration only adds: tables, indexes, columns that
  * have a default or may be null. It takes no lock that waits for long reads or writes, nothing is renamed, and no column gets
- * another meaning; an index that is made anew keeps its name. Each version says in `works_with` the oldest version of jobtable that
- * still works on its tables; only a release with a new major number may raise it.
+ * another meaning; an index that is made anew keeps its name. Where it and a worker's statement lock each other out, the server ends
+ * one of the two, which is tried again. Each version says in `works_with` the oldest version of jobtable that still works on its
+ * tables; only a release with a new major number may raise it.
  */
 import { JobtableError } from '../../errors.js'
 import type { Query, Work } from '../../transactions/transaction.js'

@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { jobtable, TransientError, type Queue } from '../../../src/index.js'
 import type { Store } from '../../../src/store.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { settling, succeeded } from '../../../src/testing/conformance/bench.js'
+import { newJob } from '../../../src/testing/new-job.js'
 import { TestServer } from '../../support/postgres/server.js'
 import { recordingLog, until } from '../support/place.js'
 import { anything } from '../support/types.js'
@@ -104,6 +106,25 @@ describe('a role with a timeout', () => {
   )
 })
 
+/** A store on tables of its own, where the first statement like this fails with this code. */
+async function failingOnce(statement: RegExp, code: string): Promise<{ store: Store; failed(): boolean }> {
+  const pool = new pg.Pool({ connectionString: server.url(), max: 1 })
+  onTestFinished(() => pool.end())
+  let failed = false
+  pool.on('connect', (client) => {
+    const ask = client.query.bind(client) as (query: unknown) => Promise<unknown>
+    client.query = ((query: string | { text: string }) => {
+      if (failed || !statement.test(typeof query === 'string' ? query : query.text)) return ask(query)
+      failed = true
+      return Promise.reject(Object.assign(new Error('ended by the server'), { code }))
+    }) as typeof client.query
+  })
+  const store = postgresStore({ connection: pool, ...fresh() })
+  onTestFinished(() => store.close())
+  await store.migrate()
+  return { store, failed: () => failed }
+}
+
 describe('conflicts between transactions', () => {
   it('that end the settlement of a job are tried again: it succeeds in its first run, and soon', async () => {
     const { schema } = fresh()
@@ -129,6 +150,42 @@ describe('conflicts between transactions', () => {
     expect(await job.result({ timeout: '2s' })).toBe(1)
     expect(await job.refresh()).toMatchObject({ status: 'succeeded', attempts: 1, history: [] })
     expect([runs, errors]).toEqual([1, []])
+  })
+
+  it.each([
+    ['a deadlock', '40P01'],
+    ['a timeout', '55P03'],
+  ])(
+    'that end the question after a claim what became of its settlements, as %s, do not repeat the claim: no job is left running for nobody',
+    async (_, code) => {
+      const { store, failed } = await failingOnce(/^\s*SELECT jobs\.id FROM json_to_recordset/, code)
+      const [queues, types] = [['default'], ['type']]
+      await store.register({ id: 'w', host: 'h', pid: 1, process: null, queues, types, concurrency: 1 }, 60_000)
+      await store.insert(['a', 'b', 'c'].map((id) => newJob({ id, type: 'type' })))
+      const claim = { workerId: 'w', token: 'first', queues, types, limit: 1 }
+      const [a] = (await store.claim(claim)).jobs
+      const stale = settling({ ...a!, claimToken: 'stale' }, succeeded)
+      const answer = await store
+        .claim({ ...claim, token: 'second' }, [stale])
+        .catch((error: unknown) => (error as { code: string }).code)
+      expect(failed()).toBe(true)
+      // A claim without an answer is handed back by its token, see `ClaimLoop`.
+      if (code === '55P03') expect(answer).toBe('store_busy')
+      else expect(answer).toMatchObject({ jobs: [{ id: 'b' }], settled: ['lost'] })
+      expect((await store.get(['b', 'c'])).map((row) => row!.status)).toEqual(['running', 'pending'])
+    },
+  )
+
+  it('that end the question after an insert who holds a key do not make the other jobs stand in their own way', async () => {
+    const { store, failed } = await failingOnce(/^\s*SELECT same\.id IS NOT NULL/, '40P01')
+    const keyed = (id: string, idempotencyKey: string) => newJob({ id, type: 'type', idempotencyKey })
+    await store.insert([keyed('holder', 'taken')])
+    const outcomes = await store.insert([keyed('a', 'free'), keyed('b', 'taken')])
+    expect(failed()).toBe(true)
+    expect(outcomes).toMatchObject([
+      { type: 'inserted', row: { id: 'a' } },
+      { type: 'held', holder: { id: 'holder' } },
+    ])
   })
 
   it(

@@ -1,9 +1,12 @@
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { Database } from '../../../src/stores/postgres/database.js'
+import { dialect } from '../../../src/stores/postgres/dialect.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
 import { postgresSchema } from '../../../src/stores/postgres/migrate.js'
 import type { Store } from '../../../src/store.js'
 import { newJob } from '../../../src/testing/new-job.js'
+import type { Work } from '../../../src/transactions/transaction.js'
 import { emptyDatabase, pooled } from '../../support/postgres/database.js'
 import { absence } from '../../support/postgres/pgbouncer.js'
 import { query } from '../../support/postgres/server.js'
@@ -220,6 +223,19 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     CREATE INDEX jobs_tenant ON jobs (tenant) WHERE status = 'pending';
     INSERT INTO jobtable_migrations (version, works_with) VALUES (6, ${worksWith})`
 
+  /**
+   * As `migrate` does it: a worker's statement that has locked one of the tables may wait for another one, and the server ends one of the
+   * two then, which is tried again.
+   */
+  const migrate = (url: string, sql: string): Promise<void> => {
+    const database = new Database(url, dialect('public'))
+    onTestFinished(() => database.close())
+    const work = function* (): Work<void> {
+      yield { sql, params: [] }
+    }
+    return database.run(work, { transaction: true })
+  }
+
   it('are worked on by this one, which goes on while they are brought up', async () => {
     const url = await emptyDatabase()
     const queue = queueOn(url)
@@ -237,7 +253,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
       while (!next.migrated || ids.length < 200)
     })()
     await until('jobs run', () => seen.length > 20)
-    await query(url, NEXT(1))
+    await migrate(url, NEXT(1))
     const before = seen.length
     await until('jobs run on', () => seen.length > before + 20)
     next.migrated = true
@@ -251,6 +267,41 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     const after = await late.enqueue('count', { name: 'late' })
     expect(await after.job.result({ timeout: '20s' })).toBe(null)
   })
+
+  it.each([
+    { ended: 'migration', ofMigration: '10ms', ofWorker: '1h', tries: 2 },
+    // Where the worker has looked too early, the migration looks.
+    { ended: 'heartbeat', ofMigration: '5s', ofWorker: '500ms', tries: 1 },
+  ])(
+    'are brought up though a migration and a heartbeat lock each other out: the server ends the $ended, which is tried again',
+    async ({ ofMigration, ofWorker, tries }) => {
+      const url = await emptyDatabase()
+      await query(url, `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET deadlock_timeout = '${ofWorker}'`)
+      const store = await queueOn(url).open()
+      await store.register({ id: 'w', host: 'h', pid: 1, process: null, queues: [], types: [], concurrency: 1 }, 60_000)
+      await query(url, 'CREATE SEQUENCE tries') // What it gives is not taken back with the transaction.
+      const migrated = migrate(
+        url,
+        `SET LOCAL deadlock_timeout = '${ofMigration}';
+        LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE;
+        DO $$ BEGIN
+          IF nextval('tries') = 1 THEN
+            WHILE NOT EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'jobs'::regclass AND NOT granted) LOOP
+              PERFORM pg_sleep(0.005);
+            END LOOP;
+          END IF;
+        END $$;
+        ${NEXT(1)}`,
+      )
+      const locked = `SELECT 1 FROM pg_locks WHERE relation = 'jobs'::regclass AND mode = 'AccessExclusiveLock' AND granted`
+      await until('it has the jobs', async () => (await query(url, locked)).length > 0)
+      expect(await store.heartbeat('w', 60_000)).toMatchObject({ alive: true })
+      await migrated
+      const [made] = await query<{ n: number }>(url, 'SELECT last_value::int AS n FROM tries')
+      expect(made!.n).toBeGreaterThanOrEqual(tries)
+      expect(await query(url, 'SELECT max(version) FROM jobtable_migrations')).toEqual([{ max: 5 }])
+    },
+  )
 
   it('are refused where they say that they need a newer one', async () => {
     const url = await emptyDatabase()

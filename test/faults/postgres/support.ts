@@ -46,9 +46,19 @@ export function working(queue: Queue, options: WorkerOptions = {}): { worker: Wo
 export const TERMINATE = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`
 
-/** How long the work takes, in milliseconds. */
+/** How often it is looked whether the machine lets this process run, and what is not late yet. Milliseconds. */
+const TICK_MS = 20
+
+/** How long the work takes, in milliseconds, without the time in which a loaded machine kept this process from running. */
 export async function timed(work: Promise<unknown>): Promise<number> {
   const since = performance.now()
-  await work
-  return performance.now() - since
+  let last = since
+  let lateMs = 0
+  const ticks = setInterval(() => {
+    const now = performance.now()
+    lateMs += Math.max(0, now - last - 2 * TICK_MS)
+    last = now
+  }, TICK_MS)
+  await work.finally(() => clearInterval(ticks))
+  return performance.now() - since - lateMs
 }
