@@ -12,9 +12,9 @@ export function database({ url }, { type, enqueueIn }) {
     /** Rows as jobtable writes them: finished and delayed ones first, so that they stand in front. */
     async fill({ finished = 0, delayed = 0, pending = 0 }) {
       const insert = (rows) => insertRows(pool(), { type, ...rows })
-      await insert({ n: finished, prefix: 'f', status: 'succeeded', attempts: 1, delay: '0s' })
-      await insert({ n: delayed, prefix: 'd', status: 'pending', attempts: 0, delay: '1 day' })
-      await insert({ n: pending, prefix: 'p', status: 'pending', attempts: 0, delay: '0s' })
+      await insert({ n: finished, prefix: '01', status: 'succeeded', attempts: 1, delay: '0s' })
+      await insert({ n: delayed, prefix: '02', status: 'pending', attempts: 0, delay: '1 day' })
+      await insert({ n: pending, prefix: '03', status: 'pending', attempts: 0, delay: '0s' })
     },
     unfinished: async () => {
       const { rows } = await pool().query(
@@ -32,7 +32,7 @@ async function insertRows(pool, { n, type, prefix, status, attempts, delay }) {
   for (let from = 0; from < n; from += FILL_CHUNK) {
     await pool.query(
       `INSERT INTO jobs (id, type, payload, status, attempts, max_attempts, run_after, finished_at)
-       SELECT $1 || lpad(to_hex(i), 7, '0') || '-7000-8000-9000-' || lpad(to_hex(i::bigint * 7919), 12, '0'), $2,
+       SELECT $1 || lpad(to_hex(i), 6, '0') || '-0000-7000-8000-' || lpad(to_hex(i::bigint * 7919), 12, '0'), $2,
          jsonb_build_object('n', i), $3, $4, 5, now() + $5::interval, CASE WHEN $3 = 'succeeded' THEN now() END
        FROM generate_series($6::int, $7::int) i`,
       [prefix, type, status, attempts, delay, from, Math.min(n, from + FILL_CHUNK) - 1],

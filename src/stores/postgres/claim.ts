@@ -52,22 +52,22 @@ level (queue, position, priority) AS (
 
 const EVERY_PLACE = `${everyLevel('$4')},
 place AS MATERIALIZED (
-  SELECT queue, priority, '-infinity'::timestamptz AS run_after FROM level ORDER BY position, priority
+  SELECT queue, priority, '-infinity'::timestamptz AS run_after, '' AS id FROM level ORDER BY position, priority
 )`
 
 /** The known levels, each with the place to start from, in order; the early jobs are the last parameter. */
 const knownPlaces = (first: number): { places: string; early: string } => ({
   places: `
 place AS MATERIALIZED (
-  SELECT queue, priority, to_timestamp(run_after / 1000) AS run_after
-  FROM unnest($4::text[], $${first}::int[], $${first + 1}::float8[]) AS known (queue, priority, run_after)
+  SELECT queue, priority, to_timestamp(run_after / 1000) AS run_after, id
+  FROM unnest($4::text[], $${first}::int[], $${first + 1}::float8[], $${first + 2}::text[]) AS known (queue, priority, run_after, id)
 )`,
   // By primary key; the CASE hides the condition of jobs_claimable from the planner.
   early: `
   SELECT due.tid
   FROM lease CROSS JOIN LATERAL (
     SELECT jobs.ctid AS tid FROM {jobs} AS jobs
-    WHERE jobs.id = ANY ($${first + 2}::text[]) AND CASE WHEN jobs.status IN ('pending', 'retrying')
+    WHERE jobs.id = ANY ($${first + 3}::text[]) AND CASE WHEN jobs.status IN ('pending', 'retrying')
       THEN jobs.queue = ANY ($4::text[]) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[]) END
     FOR NO KEY UPDATE SKIP LOCKED) AS due
   UNION ALL`,
@@ -94,7 +94,7 @@ candidate AS MATERIALIZED (${early}
   FROM lease CROSS JOIN place CROSS JOIN LATERAL (
     SELECT jobs.ctid AS tid FROM {jobs} AS jobs
     WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
-      AND jobs.run_after >= place.run_after AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[])
+      AND (jobs.run_after, jobs.id) > (place.run_after, place.id) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[])
     ORDER BY jobs.run_after, jobs.id LIMIT $5::int
     FOR NO KEY UPDATE SKIP LOCKED) AS due
   LIMIT $5::int
@@ -194,7 +194,12 @@ function settlementParams(all: readonly FencedSettlement[], done: readonly Fence
 }
 
 function placeParams({ places, early }: FromHere): QueryParameter[] {
-  return [array(places.map(({ priority }) => priority)), array(places.map(({ runAfter }) => runAfter)), array(early)]
+  return [
+    array(places.map(({ priority }) => priority)),
+    array(places.map(({ runAfter }) => runAfter)),
+    array(places.map(({ id }) => id)),
+    array(early),
+  ]
 }
 
 /** Rows come back in no order. Ids are compared as the index does, by their bytes. */

@@ -4,16 +4,12 @@
  */
 import type { ClaimRequest, JobRow } from '../../store.js'
 
-/** Where to start in one level: nothing before it is looked at. */
+/** A job's place, in the order in which it is claimed. Where a claim starts there, nothing before it is looked at. */
 export interface Place {
   queue: string
   priority: number
   /** Milliseconds since 1970. */
   runAfter: number
-}
-
-/** What a scout found before the places, or in a level that has none. */
-export interface EarlyJob extends Place {
   id: string
 }
 
@@ -72,12 +68,17 @@ export class Places {
   choose(request: ClaimRequest, now: number): FromHere | undefined {
     const briefly = this.#plenty && request.limit >= MANY_ROWS && now < this.#brieflyUntil
     if (!this.#fromHere && !briefly) return undefined
-    const places = this.known(request.queues)
+    const places = briefly ? this.#ends(request.queues) : this.known(request.queues)
     return places.length > 0 ? { places, early: this.#early.splice(0, request.limit) } : undefined
   }
 
-  /** The places in these queues, in the order of claiming. */
+  /** The places in these queues, in the order of claiming: a little before the ends. */
   known(queues: readonly string[]): Place[] {
+    return this.#ends(queues).map((place) => ({ ...place, runAfter: place.runAfter - MARGIN_MS, id: '' }))
+  }
+
+  /** Where the claims have ended. */
+  #ends(queues: readonly string[]): Place[] {
     return queues.flatMap((queue) =>
       [...this.#known.values()].filter((place) => place.queue === queue).sort((a, b) => a.priority - b.priority),
     )
@@ -102,12 +103,12 @@ export class Places {
   }
 
   /** Jobs were inserted here, perhaps into a level that is new or before the place that is known. */
-  inserted(rows: readonly JobRow[]): void {
+  inserted(rows: readonly Place[]): void {
     if (this.#known.size === 0) return
-    for (const { id, queue, priority, runAfter } of rows) {
-      const place = this.#known.get(keyOf(queue, priority))
-      if (!place) this.#known.set(keyOf(queue, priority), { queue, priority, runAfter })
-      else if ((this.#fromHere || this.#plenty) && runAfter < place.runAfter) this.#early.push(id)
+    for (const row of rows) {
+      const place = this.#known.get(keyOf(row))
+      if (!place) this.#begin(row)
+      else if ((this.#fromHere || this.#plenty) && row.runAfter <= place.runAfter) this.#early.push(row.id)
     }
   }
 
@@ -124,12 +125,11 @@ export class Places {
     return this.#scouting ? Infinity : Math.max(0, this.#scoutFrom - now)
   }
 
-  scouted(found: readonly EarlyJob[], tookMs: number, now: number): void {
+  scouted(found: readonly Place[], tookMs: number, now: number): void {
     this.#scouting = false
-    for (const { id, queue, priority, runAfter } of found) {
-      const key = keyOf(queue, priority)
-      if (!this.#known.has(key)) this.#known.set(key, { queue, priority, runAfter })
-      this.#early.push(id)
+    for (const job of found) {
+      if (!this.#known.has(keyOf(job))) this.#begin(job)
+      this.#early.push(job.id)
     }
     this.#scoutFrom = now + tookMs / SHARE
     if (tookMs > QUICK_SCOUT_MS) return
@@ -143,17 +143,22 @@ export class Places {
     this.#scoutFrom = now + NEXT_TRY_MS
   }
 
-  #advance({ queue, priority, runAfter }: JobRow): void {
-    const key = keyOf(queue, priority)
-    const from = runAfter - MARGIN_MS
+  /** A new level, of which this is the first job that is known. */
+  #begin({ queue, priority, runAfter }: Place): void {
+    this.#known.set(keyOf({ queue, priority }), { queue, priority, runAfter, id: '' })
+  }
+
+  /** Jobs of one level come in order. */
+  #advance({ queue, priority, runAfter, id }: JobRow): void {
+    const key = keyOf({ queue, priority })
     const place = this.#known.get(key)
-    if (place && from <= place.runAfter) return
+    if (place && runAfter < place.runAfter) return
     this.#known.delete(key)
-    this.#known.set(key, { queue, priority, runAfter: from })
+    this.#known.set(key, { queue, priority, runAfter, id })
     if (this.#known.size > MOST_LEVELS) this.#known.delete(this.#known.keys().next().value!)
   }
 }
 
-function keyOf(queue: string, priority: number): string {
+function keyOf({ queue, priority }: Pick<Place, 'queue' | 'priority'>): string {
   return `${priority} ${queue}`
 }

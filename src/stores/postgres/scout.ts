@@ -4,7 +4,7 @@ import type { Work } from '../../transactions/transaction.js'
 import { array } from './array.js'
 import { everyLevel } from './claim.js'
 import type { Text } from './dialect.js'
-import type { EarlyJob, Place } from './places.js'
+import type { Place } from './places.js'
 import { moment } from './row.js'
 
 /** Of each level at most so many are told; the next scout finds the rest. */
@@ -25,7 +25,7 @@ CROSS JOIN LATERAL (
     AND jobs.run_after < coalesce(known.run_after, 'infinity') AND jobs.run_after <= {now} AND jobs.type = ANY ($1::text[])
   ORDER BY jobs.run_after, jobs.id LIMIT ${MOST_EARLY}) AS early`
 
-export function* scout(text: Text, { types, queues }: ClaimRequest, known: readonly Place[]): Work<EarlyJob[]> {
+export function* scout(text: Text, { types, queues }: ClaimRequest, known: readonly Place[]): Work<Place[]> {
   const rows = yield {
     hot: true,
     sql: text(SCOUT),

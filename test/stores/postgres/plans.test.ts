@@ -130,7 +130,7 @@ function summary(plan: PlanNode): Explained {
 }
 
 const request = { workerId: 'w', token: 'new', queues: ['default'], types: ['mail'], limit: 10 }
-const fromHere = { places: [{ queue: 'default', priority: 0, runAfter: 0 }], early: ['waiting-1'] }
+const fromHere = { places: [{ queue: 'default', priority: 0, runAfter: 0, id: '' }], early: ['waiting-1'] }
 const entry = { attempt: 1, kind: 'permanent', code: 'c', message: 'm' } as const
 const settlements: FencedSettlement[] = [
   { id: 'running-1', token: 't', maxAttempts: 5, keepForMs: null, settlement: { status: 'succeeded', result: null } },
@@ -301,7 +301,7 @@ it.each(['own', 'foreign'] as const)(
     )) as [{ now: number }]
     const [exact] = statements(claim(text, claimed, []))
     const [fromHere] = statements(
-      claim(text, claimed, [], { from: { places: [{ queue, priority: 0, runAfter: now }], early: [] } }),
+      claim(text, claimed, [], { from: { places: [{ queue, priority: 0, runAfter: now, id: '' }], early: [] } }),
     )
     const walked = await explain(planner, exact!)
     const direct = await explain(planner, fromHere!)
