@@ -17,7 +17,8 @@ export interface PgPool {
 }
 
 export interface PgClient {
-  query(query: string | PgQuery): Promise<{ rows: unknown[][]; command?: string }>
+  query(query: string | PgQuery): Promise<PgResult>
+  query(query: PgQuery, callback: (error: Error | null | undefined, result: PgResult) => void): void
   release(destroy?: boolean): void
   on(event: string, listener: (argument: unknown) => void): unknown
   off(event: string, listener: (argument: unknown) => void): unknown
@@ -25,6 +26,11 @@ export interface PgClient {
   getTransactionStatus?(): string | null
   /** Lets the process end while the connection is open. */
   unref?(): void
+}
+
+interface PgResult {
+  rows: unknown[][]
+  command?: string
 }
 
 interface PgQuery {

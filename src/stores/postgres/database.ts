@@ -386,10 +386,18 @@ export class Database {
     }
   }
 
-  async #ask(client: PgClient, { sql, params, hot }: Query): Promise<readonly Values[]> {
+  #ask(client: PgClient, { sql, params, hot }: Query): Promise<readonly Values[]> {
     const named = hot && this.#prepares && { name: this.#nameOf(sql) }
-    // A text of several statements, which only migrations have, is answered by several results without rows.
-    return (await client.query({ text: sql, values: params, rowMode: 'array', ...named })).rows ?? []
+    const query = { text: sql, values: params, rowMode: 'array' as const, ...named }
+    return new Promise((resolve, reject) => {
+      // Of the promises that pg makes, each keeps the rows of the one before alive for as long as the garbage collector takes it for young:
+      // that is a hundred megabytes of a busy worker, and a fifth of its time.
+      client.query(query, (error, result) => {
+        if (error) reject(error)
+        // A text of several statements, which only migrations have, is answered by several results without rows.
+        else resolve(result.rows ?? [])
+      })
+    })
   }
 
   /** The same name is the same text, whoever else has prepared it on this connection. */
