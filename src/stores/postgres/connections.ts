@@ -18,7 +18,11 @@ export interface PgPool {
 
 export interface PgClient {
   query(query: string | PgQuery): Promise<PgResult>
-  query(query: PgQuery, callback: (error: Error | null | undefined, result: PgResult) => void): void
+  /** Gives a promise only where the product has put something around it that knows promises alone. */
+  query(
+    query: PgQuery,
+    callback: (error: Error | null | undefined, result: PgResult) => void,
+  ): Promise<PgResult | undefined> | void
   release(destroy?: boolean): void
   on(event: string, listener: (argument: unknown) => void): unknown
   off(event: string, listener: (argument: unknown) => void): unknown

@@ -390,13 +390,11 @@ export class Database {
     const named = hot && this.#prepares && { name: this.#nameOf(sql) }
     const query = { text: sql, values: params, rowMode: 'array' as const, ...named }
     return new Promise((resolve, reject) => {
-      // Of the promises that pg makes, each keeps the rows of the one before alive for as long as the garbage collector takes it for young:
-      // that is a hundred megabytes of a busy worker, and a fifth of its time.
-      client.query(query, (error, result) => {
-        if (error) reject(error)
-        // A text of several statements, which only migrations have, is answered by several results without rows.
-        else resolve(result.rows ?? [])
-      })
+      // A text of several statements, which only migrations have, is answered by several results without rows.
+      const answer = (result: { rows?: Values[] }): void => resolve(result.rows ?? [])
+      // The promises that pg would make keep the rows of many queries alive until the garbage collector looks at what is old.
+      const promise = client.query(query, (error, result) => (error ? reject(error) : answer(result)))
+      promise?.then((result) => result && answer(result), reject)
     })
   }
 
