@@ -13,10 +13,11 @@
  *              their ids: those that came to stand before the places since. Returned jobs do, a time set in the past, a commit
  *              that was long in coming, a new level.
  *
- * Who works through a backlog finds the way from the beginning often enough: after a claim that was answered in full, those of many
- * rows are from here for a tenth of a second. Others are exact, until several in a row take longer than their rows explain. From then on all are from here, and a scout looks
- * from the very beginning for early jobs, on another connection, so that no claim waits for it, and for a tenth of the time at
- * most. When it finds the way short again, claims are exact again.
+ * Who claims many rows at a time works through a backlog, and finds the way from the beginning often enough: once in a tenth of a
+ * second, and for a tenth of the time. In between its claims are from here. Other claims are exact, until several in a row take longer
+ * than their rows explain. From then on all are from here, and a scout looks from the very beginning for early jobs, on another
+ * connection, so that no claim waits for it, and for a tenth of the time at most. When it finds the way short again, claims are exact
+ * again.
  */
 import type { ClaimRequest, ClaimResult, JobRow, SettleOutcome, FencedSettlement } from '../../store.js'
 import type { QueryParameter, Values, Work } from '../../transactions/transaction.js'

@@ -19,8 +19,8 @@ export interface FromHere {
   early: string[]
 }
 
-/** After an exact claim, those of many rows that follow may start where it ended for so long, while each is answered in full. Milliseconds. */
-const BRIEFLY_MS = 100
+/** After an exact claim, those of many rows are from here for so long, or for so many times as long as it took, but no longer than that. Milliseconds. */
+const BRIEFLY = { atLeastMs: 100, times: 10, atMostMs: 1_000 }
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
 const UNSUSPICIOUS = { many: 30, few: 20 }
 const MANY_ROWS = 100
@@ -66,9 +66,10 @@ export class Places {
 
   /** From where to claim, or undefined for an exact claim. */
   choose(request: ClaimRequest, now: number): FromHere | undefined {
-    const briefly = this.#plenty && request.limit >= MANY_ROWS && now < this.#brieflyUntil
+    const briefly = request.limit >= MANY_ROWS && now < this.#brieflyUntil
     if (!this.#fromHere && !briefly) return undefined
-    const places = briefly ? this.#ends(request.queues) : this.known(request.queues)
+    // In a backlog, of which many jobs may have one time, what was late to come can wait for the next exact claim.
+    const places = briefly && this.#plenty ? this.#ends(request.queues) : this.known(request.queues)
     return places.length > 0 ? { places, early: this.#early.splice(0, request.limit) } : undefined
   }
 
@@ -90,7 +91,7 @@ export class Places {
     this.#plenty = plenty
     this.#exact = exact
     if (!exact) return false
-    this.#brieflyUntil = now + BRIEFLY_MS
+    this.#brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * tookMs))
     if (!this.#fromHere) this.#early = []
     const size = rows >= MANY_ROWS ? 'many' : 'few'
     const slow = tookMs - rows * UNSUSPICIOUS_MS_PER_ROW > UNSUSPICIOUS[size]
@@ -103,12 +104,12 @@ export class Places {
   }
 
   /** Jobs were inserted here, perhaps into a level that is new or before the place that is known. */
-  inserted(rows: readonly Place[]): void {
+  inserted(rows: readonly Place[], now: number): void {
     if (this.#known.size === 0) return
     for (const row of rows) {
       const place = this.#known.get(keyOf(row))
       if (!place) this.#begin(row)
-      else if ((this.#fromHere || this.#plenty) && row.runAfter <= place.runAfter) this.#early.push(row.id)
+      else if ((this.#fromHere || now < this.#brieflyUntil) && row.runAfter <= place.runAfter) this.#early.push(row.id)
     }
   }
 
@@ -121,7 +122,7 @@ export class Places {
 
   /** In how many milliseconds to claim again, or to send a scout, for what the last claim may have missed; Infinity when it missed nothing. */
   againInMs(now: number): number {
-    if (!this.#fromHere) return this.#exact ? Infinity : 0
+    if (!this.#fromHere) return this.#exact ? Infinity : Math.max(0, this.#brieflyUntil - now)
     return this.#scouting ? Infinity : Math.max(0, this.#scoutFrom - now)
   }
 

@@ -67,7 +67,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       const quiet = !watcher.takesAnnouncement()
       const outcomes = await insert(database, jobs, quiet)
       const rows = outcomes.flatMap((outcome) => (outcome.type === 'inserted' ? [outcome.row] : []))
-      for (const places of placesOf.values()) places.inserted(rows)
+      for (const places of placesOf.values()) places.inserted(rows, performance.now())
       if (rows.length > 0) watcher[quiet ? 'changed' : 'announced']('due')
       return outcomes
     },

@@ -122,8 +122,8 @@ it('a scout that fails is sent again after a second', () => {
 })
 
 it('what is inserted here before the place is claimed by its id, and a new level is known', () => {
-  const { places, choose } = suspicious()
-  places.inserted([job(0, 'default', 0, 'past'), job(1_000_000, 'default', 0, 'later'), job(30, 'slow', 9, 'new')])
+  const { places, choose, now } = suspicious()
+  places.inserted([job(0, 'default', 0, 'past'), job(1_000_000, 'default', 0, 'later'), job(30, 'slow', 9, 'new')], now())
   expect(choose()).toMatchObject({ early: ['past'] })
   expect(choose()?.places).toContainEqual({ queue: 'slow', priority: 9, runAfter: -20, id: '' })
 })
@@ -135,10 +135,10 @@ it('the oldest of more than a thousand levels is forgotten', () => {
   expect(choose()?.places.some(({ priority }) => priority === 0)).toBe(false)
 })
 
-describe('while claims of many rows are answered in full', () => {
+describe('after an exact claim, those of many rows', () => {
   const plenty = true
 
-  it('those that follow start right behind the last job, for a tenth of a second after an exact one', () => {
+  it('start right behind the last job, for a tenth of a second, while each is answered in full', () => {
     const { claim, choose, wait } = memory()
     claim(USUAL_MS, { plenty, jobs: [job(5_000)] })
     expect(choose()?.places).toEqual([{ queue: 'default', priority: 0, runAfter: 5_000, id: 'job' }])
@@ -148,28 +148,47 @@ describe('while claims of many rows are answered in full', () => {
     expect(choose()).toBeUndefined()
   })
 
-  it('claims of few rows are exact all the same', () => {
+  it('start a little before it when the last one was not, for commits that were late', () => {
+    const { claim, choose } = memory()
+    claim(USUAL_MS, { jobs: [job(5_000)] })
+    expect(choose()?.places).toEqual([{ queue: 'default', priority: 0, runAfter: 4_950, id: '' }])
+  })
+
+  it('do so for ten times as long as it took, and no longer than a second', () => {
+    const { claim, choose, wait } = memory()
+    claim(15, { plenty })
+    wait(149)
+    expect(choose()).toBeDefined()
+    wait(1)
+    expect(choose()).toBeUndefined()
+    claim(500, { plenty })
+    wait(1_000)
+    expect(choose()).toBeUndefined()
+  })
+
+  it('of few rows are exact all the same', () => {
     const { claim, choose } = memory()
     claim(USUAL_MS, { plenty })
     expect(choose(99)).toBeUndefined()
     expect(choose(100)).toBeDefined()
   })
 
-  it('one that found too little is followed by an exact one at once', () => {
-    const { claim, choose, places, now } = memory()
+  it('that found too little are followed by an exact one as soon as there may be one', () => {
+    const { claim, places, now, wait } = memory()
     claim(USUAL_MS, { plenty })
     expect(places.againInMs(now())).toBe(Infinity)
-    claim(USUAL_MS, { plenty: false, exact: false })
+    claim(USUAL_MS, { exact: false })
+    expect(places.againInMs(now())).toBe(90)
+    wait(95)
     expect(places.againInMs(now())).toBe(0)
-    expect(choose()).toBeUndefined()
-    claim(USUAL_MS, { plenty: false })
+    claim(USUAL_MS)
     expect(places.againInMs(now())).toBe(Infinity)
   })
 
-  it('what is inserted here before the place, or into a new level, is claimed next', () => {
-    const { claim, choose, places } = memory()
+  it('bring what was inserted here before their place, or into a new level', () => {
+    const { claim, choose, places, now } = memory()
     claim(USUAL_MS, { plenty, jobs: [job(5_000)] })
-    places.inserted([job(4_000, 'default', 0, 'early'), job(9_000, 'default', -1, 'urgent')])
+    places.inserted([job(4_000, 'default', 0, 'early'), job(9_000, 'default', -1, 'urgent')], now())
     expect(choose()).toEqual({
       places: [
         { queue: 'default', priority: -1, runAfter: 9_000, id: '' },
