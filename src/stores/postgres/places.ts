@@ -19,7 +19,7 @@ export interface FromHere {
   early: string[]
 }
 
-/** After an exact claim, those of many rows are from here for so long, or for so many times as long as it took, but no longer than that. Milliseconds. */
+/** After an exact claim of many rows, others of many rows are from here for so long, or for so many times as long as it took, but no longer than that. Milliseconds. */
 const BRIEFLY = { atLeastMs: 100, times: 10, atMostMs: 1_000 }
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
 const UNSUSPICIOUS = { many: 30, few: 20 }
@@ -91,9 +91,10 @@ export class Places {
     this.#plenty = plenty
     this.#exact = exact
     if (!exact) return false
-    this.#brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * tookMs))
-    if (!this.#fromHere) this.#early = []
     const size = rows >= MANY_ROWS ? 'many' : 'few'
+    if (size === 'many')
+      this.#brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * tookMs))
+    if (!this.#fromHere) this.#early = []
     const slow = tookMs - rows * UNSUSPICIOUS_MS_PER_ROW > UNSUSPICIOUS[size]
     this.#slow = slow ? this.#slow + 1 : 0
     if (this.#slow < SUSPICIOUS_RUN[size] || now < this.#trustedUntil || this.#known.size === 0) return false
