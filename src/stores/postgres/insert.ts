@@ -20,8 +20,8 @@ const MOST_ROUNDS = 20
 const COLUMNS_AND_VALUES = `
 INSERT INTO {jobs} (id, type, queue, payload, priority, max_attempts, run_after, idempotency_key, fingerprint, trace_context,
   created_at, updated_at)
-SELECT job.id, job.type, job.queue, coalesce(job.payload::jsonb, 'null'), job.priority, job.max_attempts,
-  CASE WHEN job.at IS NULL AND job.delay = 0 THEN {now}
+SELECT job.id, job.type, job.queue, coalesce(job.payload::jsonb, 'null'), coalesce(job.priority, 0), job.max_attempts,
+  CASE WHEN job.at IS NULL AND job.delay IS NULL THEN {now}
     ELSE to_timestamp(least(greatest(coalesce(job.at, date_part('epoch', {now}) * 1000 + job.delay), 0), 8.64e15) / 1000) END,
   job.idempotency_key, job.fingerprint, job.trace_context, {now}, {now}
 FROM json_to_recordset($1::text::json) AS job (id text, type text, queue text, payload json, priority int, max_attempts int,
@@ -185,14 +185,15 @@ function supersedesItself({ id, supersedes }: NewJob, holder: JobRow): boolean {
   return supersedes?.id === id && supersedes.status === holder.status
 }
 
+/** What is left out is nothing: each member costs the server as much as the rest of a column's work. */
 function forSql({ job, position }: Open): string {
   const rest = JSON.stringify({
     id: job.id,
     type: job.type,
     queue: job.queue,
-    priority: job.priority,
+    priority: job.priority || undefined,
     max_attempts: job.maxAttempts ?? undefined,
-    delay: 'at' in job.runAfter ? undefined : Math.round(job.runAfter.delayMs),
+    delay: 'at' in job.runAfter ? undefined : Math.round(job.runAfter.delayMs) || undefined,
     at: 'at' in job.runAfter ? Math.round(job.runAfter.at) : undefined,
     idempotency_key: job.idempotencyKey ?? undefined,
     // Of jobs with one key the first is to have it.
