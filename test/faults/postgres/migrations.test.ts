@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { SCHEMA_VERSION } from '../../../src/stores/postgres/schema.js'
 import { Database } from '../../../src/stores/postgres/database.js'
 import { dialect } from '../../../src/stores/postgres/dialect.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
@@ -216,12 +217,13 @@ describe('a role that may use the tables and nothing else', { timeout: 60_000 },
 
 describe('the tables of the next version', { timeout: 60_000 }, () => {
   /** What a release after this one may do to the tables. */
+  const NEXT_VERSION = SCHEMA_VERSION + 1
   const NEXT = (worksWith: number): string => `
     ALTER TABLE jobs ADD COLUMN tenant text NOT NULL DEFAULT 'none';
     ALTER TABLE job_events ADD COLUMN tenant text;
     ALTER TABLE job_workers ADD COLUMN version integer NOT NULL DEFAULT 1;
     CREATE INDEX jobs_tenant ON jobs (tenant) WHERE status = 'pending';
-    INSERT INTO jobtable_migrations (version, works_with) VALUES (6, ${worksWith})`
+    INSERT INTO jobtable_migrations (version, works_with) VALUES (${NEXT_VERSION}, ${worksWith})`
 
   /**
    * As `migrate` does it: a worker's statement that has locked one of the tables may wait for another one, and the server ends one of the
@@ -262,7 +264,7 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
     expect([errors, new Set(seen).size]).toEqual([[], ids.length])
     // One that comes now finds them good enough.
     const late = queueOn(url)
-    expect(await (await late.open()).migrate()).toEqual({ from: 6, to: 6 })
+    expect(await (await late.open()).migrate()).toEqual({ from: NEXT_VERSION, to: NEXT_VERSION })
     expect((await (await late.get(ids[0]!))!.refresh()).status).toBe('succeeded')
     const after = await late.enqueue('count', { name: 'late' })
     expect(await after.job.result({ timeout: '20s' })).toBe(null)
@@ -299,14 +301,14 @@ describe('the tables of the next version', { timeout: 60_000 }, () => {
       await migrated
       const [made] = await query<{ n: number }>(url, 'SELECT last_value::int AS n FROM tries')
       expect(made!.n).toBeGreaterThanOrEqual(tries)
-      expect(await query(url, 'SELECT max(version) FROM jobtable_migrations')).toEqual([{ max: 5 }])
+      expect(await query(url, 'SELECT max(version) FROM jobtable_migrations')).toEqual([{ max: NEXT_VERSION }])
     },
   )
 
   it('are refused where they say that they need a newer one', async () => {
     const url = await emptyDatabase()
     await queueOn(url).open()
-    await query(url, NEXT(6))
+    await query(url, NEXT(NEXT_VERSION))
     const queue = queueOn(url)
     const type = queue.define('type', { ...anything, run: () => 'done' })
     await expect(type.enqueue(null)).rejects.toMatchObject({ code: 'schema_too_new' })
