@@ -43,6 +43,8 @@ export class Actors {
   #enqueuing = 0
   /** Those who wait for a result. */
   #waiting = 0
+  /** What people do that is not over. */
+  #intervening = 0
 
   constructor(world: World, database: Database) {
     this.#world = world
@@ -82,7 +84,7 @@ export class Actors {
   }
 
   get allAnswered(): boolean {
-    return this.#enqueuing === 0 && this.#waiting === 0
+    return this.#enqueuing === 0 && this.#waiting === 0 && this.#intervening === 0
   }
 
   get allClosed(): boolean {
@@ -280,6 +282,7 @@ export class Actors {
     const repairs = random.chance(0.5)
     time.after(0, person.host, () => {
       const done = repairs ? person.queue.retry(id, { by: 'ann' }) : person.queue.cancel(id, { by: 'ann' })
+      this.#untilOver(done)
       done.then(
         () => this.#world.note(person.host, () => `${repairs ? 'repairs' : 'cancels'} ${id}`),
         (error: unknown) => this.#checkExpected(error),
@@ -317,11 +320,19 @@ export class Actors {
           found === 'not_done' ? { effect, by, as: found } : { effect, by, as: 'done', result: found.done },
         )
       })
+      this.#untilOver(done)
       done.then(
         () => {},
         (error: unknown) => this.#checkExpected(error),
       )
     })
+  }
+
+  /** A repair that is still on its way makes work: the run goes on. */
+  #untilOver(done: Promise<unknown>): void {
+    this.#intervening++
+    const over = (): void => void this.#intervening--
+    done.then(over, over)
   }
 
   #planFaults(): void {
