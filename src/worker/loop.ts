@@ -274,7 +274,8 @@ export class ClaimLoop {
     // A crash strands no more than this: what has ended and waits to be written goes with the claim, as a rule.
     const room = most - this.#running - this.#waiting.length - this.#outbox.held
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
-    if (this.#waiting.length > most / 2 || room < 0) return 0
+    const withoutSlot = this.#waiting.length + this.#running - this.#env.concurrency
+    if (withoutSlot > (most - this.#env.concurrency) / 2 || room < 0) return 0
     return this.#ahead ? Math.min(room, this.#third()) : room
   }
 
