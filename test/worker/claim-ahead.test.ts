@@ -171,3 +171,13 @@ it('settlements that were refused are written one by one', async () => {
   expect(all.calls.filter(({ kind, settlements }) => kind === 'settle' && settlements === 1).length).toBeGreaterThan(1)
   expect(all.mostHeld).toBeLessThanOrEqual(CONCURRENCY + 100)
 })
+
+it('while settlements of two calls are written one by one, each counts as held until it is written', async () => {
+  const all = fakeStore({ jobs: 10_000 })
+  all.fail = (settlements) => (settlements.length > 1 ? new Error('bad') : undefined)
+  let started = 0
+  work(all.store, 100, { concurrency: 40, turns: () => (started++ * 7) % 10 })
+  await loop.idle()
+  expect(all.settled).toHaveLength(10_000)
+  expect(all.mostHeld).toBeLessThanOrEqual(140)
+})
