@@ -41,22 +41,35 @@ const NEXT_TRY_MS = 1_000
 const MOST_LEVELS = 1_000
 
 export interface MadeClaim {
+  /** Those that were looked through, as in its request. */
+  queues: readonly string[]
   exact: boolean
   jobs: readonly JobRow[]
   /** It was answered in full. */
   plenty: boolean
   /** How many rows it wrote, of jobs that it settled too. */
   rows: number
-  tookMs: number
+  /** Undefined where somebody else's lock took its time: that says nothing of the way to the jobs. */
+  tookMs: number | undefined
 }
+
+/** What is known of the last claim of certain queues, in their order: what is exact for some says nothing of others. */
+interface LastClaim {
+  exact: boolean
+  /** It was answered in full. */
+  plenty: boolean
+  /** Until then those of many rows are from here. */
+  brieflyUntil: number
+}
+
+const NONE: LastClaim = { exact: true, plenty: false, brieflyUntil: -Infinity }
 
 export class Places {
   readonly #known = new Map<string, Place>()
   #early: string[] = []
   #fromHere = false
-  /** What is known of the last claim: whether it was exact, and answered in full. */
-  #exact = true
-  #plenty = false
+  readonly #last = new Map<string, LastClaim>()
+  /** The latest of the last claims' times. */
   #brieflyUntil = -Infinity
   /** Exact claims in a row that took longer than they should. */
   #slow = 0
@@ -66,10 +79,11 @@ export class Places {
 
   /** From where to claim, or undefined for an exact claim. */
   choose(request: ClaimRequest, now: number): FromHere | undefined {
-    const briefly = request.limit >= MANY_ROWS && now < this.#brieflyUntil
+    const { plenty, brieflyUntil } = this.#lastOf(request.queues)
+    const briefly = request.limit >= MANY_ROWS && now < brieflyUntil
     if (!this.#fromHere && !briefly) return undefined
     // In a backlog, of which many jobs may have one time, what was late to come can wait for the next exact claim.
-    const places = briefly && this.#plenty ? this.#ends(request.queues) : this.known(request.queues)
+    const places = briefly && plenty ? this.#ends(request.queues) : this.known(request.queues)
     return places.length > 0 ? { places, early: this.#early.splice(0, request.limit) } : undefined
   }
 
@@ -86,15 +100,17 @@ export class Places {
   }
 
   /** Answers whether it was one slow claim too many. */
-  learn({ exact, jobs, plenty, rows, tookMs }: MadeClaim, now: number): boolean {
+  learn({ queues, exact, jobs, plenty, rows, tookMs }: MadeClaim, now: number): boolean {
     for (const job of jobs) this.#advance(job)
-    this.#plenty = plenty
-    this.#exact = exact
-    if (!exact) return false
     const size = rows >= MANY_ROWS ? 'many' : 'few'
-    if (size === 'many')
-      this.#brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * tookMs))
+    let { brieflyUntil } = this.#lastOf(queues)
+    if (exact && size === 'many')
+      brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * (tookMs ?? 0)))
+    this.#last.set(orderOf(queues), { exact, plenty, brieflyUntil })
+    this.#brieflyUntil = Math.max(this.#brieflyUntil, brieflyUntil)
+    if (!exact) return false
     if (!this.#fromHere) this.#early = []
+    if (tookMs === undefined) return false
     const slow = tookMs - rows * UNSUSPICIOUS_MS_PER_ROW > UNSUSPICIOUS[size]
     this.#slow = slow ? this.#slow + 1 : 0
     if (this.#slow < SUSPICIOUS_RUN[size] || now < this.#trustedUntil || this.#known.size === 0) return false
@@ -122,8 +138,9 @@ export class Places {
   }
 
   /** In how many milliseconds to claim again, or to send a scout, for what the last claim may have missed; Infinity when it missed nothing. */
-  againInMs(now: number): number {
-    if (!this.#fromHere) return this.#exact ? Infinity : Math.max(0, this.#brieflyUntil - now)
+  againInMs(queues: readonly string[], now: number): number {
+    const { exact, brieflyUntil } = this.#lastOf(queues)
+    if (!this.#fromHere) return exact ? Infinity : Math.max(0, brieflyUntil - now)
     return this.#scouting ? Infinity : Math.max(0, this.#scoutFrom - now)
   }
 
@@ -145,6 +162,10 @@ export class Places {
     this.#scoutFrom = now + NEXT_TRY_MS
   }
 
+  #lastOf(queues: readonly string[]): LastClaim {
+    return this.#last.get(orderOf(queues)) ?? NONE
+  }
+
   /** A new level, of which this is the first job that is known. */
   #begin({ queue, priority, runAfter }: Place): void {
     this.#known.set(keyOf({ queue, priority }), { queue, priority, runAfter, id: '' })
@@ -159,6 +180,10 @@ export class Places {
     this.#known.set(key, { queue, priority, runAfter, id })
     if (this.#known.size > MOST_LEVELS) this.#known.delete(this.#known.keys().next().value!)
   }
+}
+
+function orderOf(queues: readonly string[]): string {
+  return JSON.stringify(queues)
 }
 
 function keyOf({ queue, priority }: Pick<Place, 'queue' | 'priority'>): string {

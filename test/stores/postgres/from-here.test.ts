@@ -1,7 +1,9 @@
 /** Claims that start where the last one ended; which do is tested in places.test.ts. */
 import { expect, it, onTestFinished } from 'vitest'
+import pg from 'pg'
 import type { ClaimRequest, JobRow, Store } from '../../../src/store.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
+import { settling, succeeded } from '../../../src/testing/conformance/bench.js'
 import { newJob } from '../../../src/testing/new-job.js'
 import { freeSchema, quoted } from '../../support/postgres/database.js'
 
@@ -35,4 +37,18 @@ it('are answered in full where jobs that came early stand behind the place as we
   await store.insert(due('1', 50))
   await query(`INSERT INTO ${jobs} (id, type, run_after) SELECT '2-' || i, 'mail', now() FROM generate_series(1, 100) i`)
   expect(await claimed(store)).toHaveLength(MANY)
+})
+
+it('say when to look again for what they miss, when their settlements had to wait for a row, too', async () => {
+  const { store, query, url, jobs } = await backlog(MANY)
+  const [first] = await claimed(store)
+  await query(`INSERT INTO ${jobs} (id, type, run_after) VALUES ('missed', 'mail', '2000-01-01')`)
+  const other = new pg.Client(url)
+  onTestFinished(() => other.end())
+  await other.connect()
+  await other.query(`BEGIN; SELECT 1 FROM ${jobs} WHERE id = '${first!.id}' FOR UPDATE`)
+  const answer = await store.claim(request(), [settling(first!, succeeded)])
+  expect(answer.jobs).toEqual([])
+  expect(answer.settled).toEqual(['locked'])
+  expect(answer.nextDueInMs).toBeLessThanOrEqual(100)
 })
