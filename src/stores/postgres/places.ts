@@ -144,6 +144,11 @@ export class Places {
     return this.#scouting ? Infinity : Math.max(0, this.#scoutFrom - now)
   }
 
+  /** Whether the last claim of these queues may have missed what the next one finds. */
+  partial(queues: readonly string[]): boolean {
+    return !this.#fromHere && !this.#lastOf(queues).exact
+  }
+
   scouted(found: readonly Place[], tookMs: number, now: number): void {
     this.#scouting = false
     for (const job of found) {

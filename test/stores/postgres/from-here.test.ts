@@ -1,6 +1,8 @@
 /** Claims that start where the last one ended; which do is tested in places.test.ts. */
 import { expect, it, onTestFinished } from 'vitest'
 import pg from 'pg'
+import { z } from 'zod'
+import { jobtable } from '../../../src/index.js'
 import type { ClaimRequest, JobRow, Store } from '../../../src/store.js'
 import { postgresStore } from '../../../src/stores/postgres/index.js'
 import { settling, succeeded } from '../../../src/testing/conformance/bench.js'
@@ -51,4 +53,22 @@ it('say when to look again for what they miss, when their settlements had to wai
   expect(answer.jobs).toEqual([])
   expect(answer.settled).toEqual(['locked'])
   expect(answer.nextDueInMs).toBeLessThanOrEqual(100)
+})
+
+it('do not make drain() end while something is due that they missed', async () => {
+  const { query, url, schema, jobs } = await backlog(0)
+  const queue = jobtable(url, { store: postgresStore({ connection: url, schema }) })
+  onTestFinished(() => queue.close())
+  let ran = 0
+  const mail = queue.define('mail', {
+    payload: z.object({ last: z.boolean().optional() }),
+    idempotency: { none: 'each is counted' },
+    run: async ({ payload }) => {
+      ran++
+      if (payload.last) await query(`INSERT INTO ${jobs} (id, type, payload, priority) VALUES ('beside', 'mail', '{}', 7)`)
+    },
+  })
+  await Promise.all(Array.from({ length: 1_000 }, (_, i) => mail.enqueue({ last: i === 999 })))
+  await queue.drain({ concurrency: 200 })
+  expect(ran).toBe(1_001)
 })
