@@ -173,16 +173,19 @@ export class Places {
 
   /** A new level, of which this is the first job that is known. */
   #begin({ queue, priority, runAfter }: Place): void {
-    this.#known.set(keyOf({ queue, priority }), { queue, priority, runAfter, id: '' })
+    this.#know({ queue, priority, runAfter, id: '' })
   }
 
   /** Jobs of one level come in order. */
   #advance({ queue, priority, runAfter, id }: JobRow): void {
-    const key = keyOf({ queue, priority })
-    const place = this.#known.get(key)
+    const place = this.#known.get(keyOf({ queue, priority }))
     if (place && runAfter < place.runAfter) return
-    this.#known.delete(key)
-    this.#known.set(key, { queue, priority, runAfter, id })
+    this.#know({ queue, priority, runAfter, id })
+  }
+
+  #know(place: Place): void {
+    this.#known.delete(keyOf(place))
+    this.#known.set(keyOf(place), place)
     if (this.#known.size > MOST_LEVELS) this.#known.delete(this.#known.keys().next().value!)
   }
 }

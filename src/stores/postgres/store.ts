@@ -95,7 +95,7 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       void sendScout(database, places, request)?.then((found) => found && watcher.announced('due'))
       const againInMs = Math.ceil(places.againInMs(request.queues, performance.now()))
       if (answer.jobs.length < request.limit && againInMs < (answer.nextDueInMs ?? Infinity)) answer.nextDueInMs = againInMs
-      answer.partial = places.partial(request.queues)
+      if (places.partial(request.queues)) answer.partial = true
       // It must not be taken back, or there would be one attempt too many.
       if (settlements.length === 0 && answer.jobs.some((row) => mayBeLastAttempt(request, row)))
         await read(() => touchWorker(text, request.workerId))

@@ -148,6 +148,13 @@ it('the oldest of more than a thousand levels is forgotten', () => {
   expect(choose()?.places.some(({ priority }) => priority === 0)).toBe(false)
 })
 
+it('so it is where jobs are inserted here, too', () => {
+  const { places, choose, now } = suspicious()
+  const levels = Array.from({ length: 1_500 }, (_, i) => job(100_000, 'default', i + 1))
+  places.inserted(levels, now())
+  expect(choose()?.places).toHaveLength(1_000)
+})
+
 describe('after an exact claim of many rows, others of many rows', () => {
   const plenty = true
 
