@@ -9,9 +9,9 @@
  * there are two ways to claim:
  *
  *   exact:     from the very beginning of each level; always right.
- *   from here: from a little before the place where the last claim ended, in the levels that are known, and the early jobs by
- *              their ids: those that came to stand before the places since. Returned jobs do, a time set in the past, a commit
- *              that was long in coming, a new level.
+ *   from here: from a little before the place where the last claim ended, or right behind it where that will soon be made good,
+ *              in the levels that are known, and the early jobs by their ids: those that came to stand before the places since.
+ *              Returned jobs do, a time set in the past, a commit that was long in coming, a new level.
  *
  * Who claims many rows at a time works through a backlog, and finds the way from the beginning often enough: once in a tenth of a
  * second, and for a tenth of the time. In between its claims are from here. Other claims are exact, until several in a row take longer

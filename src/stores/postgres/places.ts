@@ -19,7 +19,10 @@ export interface FromHere {
   early: string[]
 }
 
-/** After an exact claim of many rows, others of many rows are from here for so long, or for so many times as long as it took, but no longer than that. Milliseconds. */
+/**
+ * After an exact claim of many rows, others of many rows are from here for so long, or for so many times as long as it took, but no
+ * longer than that. Milliseconds.
+ */
 const BRIEFLY = { atLeastMs: 100, times: 10, atMostMs: 1_000 }
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
 const UNSUSPICIOUS = { many: 30, few: 20 }
