@@ -179,10 +179,10 @@ export class Places {
     this.#know({ queue, priority, runAfter, id: '' })
   }
 
-  /** Jobs of one level come in order. */
+  /** Jobs of one level come in order. One that was only inserted may be far from due, and says nothing of those that are. */
   #advance({ queue, priority, runAfter, id }: JobRow): void {
     const place = this.#known.get(keyOf({ queue, priority }))
-    if (place && runAfter < place.runAfter) return
+    if (place && place.id !== '' && runAfter < place.runAfter) return
     this.#know({ queue, priority, runAfter, id })
   }
 

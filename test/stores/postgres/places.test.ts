@@ -195,6 +195,14 @@ describe('after an exact claim of many rows, others of many rows', () => {
     expect(choose(100)).toBeDefined()
   })
 
+  it('start behind what was claimed, though the first job that was inserted here into the level is far from due', () => {
+    const { claim, choose, places, now } = memory()
+    claim(USUAL_MS, { plenty })
+    places.inserted([job(86_400_000, 'default', 5, 'delayed')], now())
+    claim(USUAL_MS, { plenty, jobs: [job(2_000, 'default', 5, 'due')] })
+    expect(choose()?.places).toContainEqual({ queue: 'default', priority: 5, runAfter: 2_000, id: 'due' })
+  })
+
   it('of other queues, or in another order, are exact in their turn', () => {
     const { claim, places, now, wait } = memory()
     const some = { ...request, queues: ['default'] }
