@@ -128,6 +128,8 @@ export interface ClaimResult {
    * for when to ask again, not a promise. Given only when fewer than `limit` jobs were claimed.
    */
   nextDueInMs: number | null
+  /** Some that are due may not have been looked at. A claim that is made after `nextDueInMs` looks at all. */
+  partial?: boolean
 }
 
 /** Which claim a write belongs to. A row that is running without a token is fenced by null. */

@@ -61,6 +61,8 @@ export class ClaimLoop {
   #awake = true
   /** The last claim was answered in full: there may be more. */
   #plenty = false
+  /** It may have missed something; the next one is made soon. */
+  #partial = false
   #exchanging = false
   #scheduled = false
   #closed = false
@@ -228,6 +230,7 @@ export class ClaimLoop {
     if (!this.#claiming) this.#handBackWaiting()
     // A full batch means that there may be more; a short one, that there is nothing due but what a wake-up will tell.
     if (limit > 0) this.#plenty = answer.jobs.length === limit
+    if (limit > 0) this.#partial = answer.partial === true
     if (limit > 0 && !this.#plenty) this.#sleep(answer.nextDueInMs)
     if (this.#ahead && this.#waiting.length > this.#env.concurrency) {
       // Handlers may have no pause before they end. What is asked first is on its way by then.
@@ -274,7 +277,8 @@ export class ClaimLoop {
     // A crash strands no more than this: what has ended and waits to be written goes with the claim, as a rule.
     const room = most - this.#running - this.#waiting.length - this.#outbox.held
     // With a prefetch, claiming one at a time would give its worth away: a claim waits until the batch is worth it.
-    if (this.#waiting.length > most / 2 || room < 0) return 0
+    const withoutSlot = this.#waiting.length + this.#running - this.#env.concurrency
+    if (withoutSlot > (most - this.#env.concurrency) / 2 || room < 0) return 0
     return this.#ahead ? Math.min(room, this.#third()) : room
   }
 
@@ -322,7 +326,7 @@ export class ClaimLoop {
 
   #checkIdle(): void {
     if (this.#running > 0 || this.#waiting.length > 0 || this.unsettled > 0) return
-    if (this.#exchanging || ((this.#awake || this.#plenty) && this.#claiming)) return
+    if (this.#exchanging || ((this.#awake || this.#plenty || this.#partial) && this.#claiming)) return
     for (const callback of this.#idleCallbacks.splice(0)) callback()
   }
 }

@@ -127,18 +127,19 @@ export class Outbox {
   }
 
   async #settleSingly(settlements: readonly ClaimSettlement[]): Promise<void> {
+    // Two calls may have been refused, and are made so at once.
+    this.#singly += settlements.length
     for (const [i, settlement] of settlements.entries()) {
-      this.#singly = settlements.length - i
       try {
         await this.#settleOne(settlement)
       } catch (error) {
-        this.#singly = 0
+        this.#singly -= settlements.length - i
         if (isOutage(error)) return this.#putBack(settlements.slice(i), error)
         this.#inFlight--
         return this.#putBack(settlements.slice(i + 1), error)
       }
+      this.#singly--
     }
-    this.#singly = 0
     this.#env.served()
   }
 

@@ -53,13 +53,21 @@ function fakeStore({ parallel = true, jobs = JOBS } = {}) {
   return Object.assign(all, { store: store as Store })
 }
 
-/** Handlers that end at once. */
-function work(store: Store, prefetch: number, onStart: () => void = () => {}) {
+/** Handlers that end at once, or after some turns of the event loop. */
+function work(
+  store: Store,
+  prefetch: number,
+  {
+    onStart = () => {},
+    concurrency = CONCURRENCY,
+    turns,
+  }: { onStart?: () => void; concurrency?: number; turns?: () => number } = {},
+) {
   const told: [string, SettleOutcome][] = []
   const failed = vi.fn<(error: unknown) => void>()
   loop = new ClaimLoop({
     store,
-    concurrency: CONCURRENCY,
+    concurrency,
     prefetch,
     pollIntervalMs: 60_000,
     workerId: () => 'worker',
@@ -68,7 +76,9 @@ function work(store: Store, prefetch: number, onStart: () => void = () => {}) {
     maxAttempts: () => new Map(),
     start: (row) => {
       onStart()
-      queueMicrotask(() => loop.slotFreed({ id: row.id, settlement: { status: 'succeeded' } } as ClaimSettlement))
+      const end = (): void => loop.slotFreed({ id: row.id, settlement: { status: 'succeeded' } } as ClaimSettlement)
+      if (turns) void pass(turns()).then(end)
+      else queueMicrotask(end)
     },
     handBack: (row) => ({ id: row.id }) as ClaimSettlement,
     settled: ({ id }, outcome) => void told.push([id, outcome]),
@@ -80,12 +90,16 @@ function work(store: Store, prefetch: number, onStart: () => void = () => {}) {
   return { told, failed }
 }
 
+async function pass(turns: number): Promise<void> {
+  for (let i = 0; i < turns; i++) await turn()
+}
+
 const everyJob = Array.from({ length: JOBS }, (_, i) => String(i)).sort()
 
 it('a claim is asked for before the jobs of the last one start, and settlements are written beside it', async () => {
   const all = fakeStore()
   let ahead = 0
-  const { told } = work(all.store, 100, () => (ahead += Number(all.inFlight.includes('claim'))))
+  const { told } = work(all.store, 100, { onStart: () => (ahead += Number(all.inFlight.includes('claim'))) })
   await loop.idle()
   expect(all.settled.sort()).toEqual(everyJob)
   expect(told.every(([, outcome]) => outcome === 'settled')).toBe(true)
@@ -103,6 +117,19 @@ it('never more is claimed and not settled than the concurrency and the prefetch'
   expect(all.mostHeld).toBeGreaterThan(50)
   expect(all.mostHeld).toBeLessThanOrEqual(CONCURRENCY + 100)
 })
+
+it.each([true, false])(
+  'with slots for all that is held, too, a claim waits until it is worth it (parallel: %s)',
+  async (parallel) => {
+    const all = fakeStore({ parallel })
+    let started = 0
+    work(all.store, 40, { concurrency: 40, turns: () => 20 + (started++ % 40) })
+    await loop.idle()
+    expect(all.settled).toHaveLength(JOBS)
+    expect(all.mostHeld).toBeLessThanOrEqual(80)
+    expect(all.calls.filter(({ kind }) => kind === 'claim').length).toBeLessThan(JOBS / 15)
+  },
+)
 
 it('without a prefetch, and where the store works in this process, settlements go along with the claims', async () => {
   for (const [parallel, prefetch] of [
@@ -143,4 +170,14 @@ it('settlements that were refused are written one by one', async () => {
   expect(told).toHaveLength(JOBS)
   expect(all.calls.filter(({ kind, settlements }) => kind === 'settle' && settlements === 1).length).toBeGreaterThan(1)
   expect(all.mostHeld).toBeLessThanOrEqual(CONCURRENCY + 100)
+})
+
+it('while settlements of two calls are written one by one, each counts as held until it is written', async () => {
+  const all = fakeStore({ jobs: 10_000 })
+  all.fail = (settlements) => (settlements.length > 1 ? new Error('bad') : undefined)
+  let started = 0
+  work(all.store, 100, { concurrency: 40, turns: () => (started++ * 7) % 10 })
+  await loop.idle()
+  expect(all.settled).toHaveLength(10_000)
+  expect(all.mostHeld).toBeLessThanOrEqual(140)
 })

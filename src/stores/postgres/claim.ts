@@ -9,9 +9,9 @@
  * there are two ways to claim:
  *
  *   exact:     from the very beginning of each level; always right.
- *   from here: from a little before the place where the last claim ended, in the levels that are known, and the early jobs by
- *              their ids: those that came to stand before the places since. Returned jobs do, a time set in the past, a commit
- *              that was long in coming, a new level.
+ *   from here: from a little before the place where the last claim ended, or right behind it where that will soon be made good,
+ *              in the levels that are known, and the early jobs by their ids: those that came to stand before the places since.
+ *              Returned jobs do, a time set in the past, a commit that was long in coming, a new level.
  *
  * Who claims many rows at a time works through a backlog, and finds the way from the beginning often enough: once in a tenth of a
  * second, and for a tenth of the time. In between its claims are from here. Other claims are exact, until several in a row take longer
@@ -51,13 +51,24 @@ level (queue, position, priority) AS (
     ORDER BY priority LIMIT 1) AS next
 )`
 
-const EVERY_PLACE = `${everyLevel('$4')},
+/** From where a claim starts. What is taken early must not be taken again where a level is looked through: it would count twice. */
+interface Start {
+  places: string
+  early: string
+  notEarly: string
+}
+
+const EVERY_PLACE: Start = {
+  places: `${everyLevel('$4')},
 place AS MATERIALIZED (
   SELECT queue, priority, '-infinity'::timestamptz AS run_after, '' AS id FROM level ORDER BY position, priority
-)`
+)`,
+  early: '',
+  notEarly: '',
+}
 
 /** The known levels, each with the place to start from, in order; the early jobs are the last parameter. */
-const knownPlaces = (first: number): { places: string; early: string } => ({
+const knownPlaces = (first: number): Start => ({
   places: `
 place AS MATERIALIZED (
   SELECT queue, priority, to_timestamp(run_after / 1000) AS run_after, id
@@ -72,6 +83,7 @@ place AS MATERIALIZED (
       THEN jobs.queue = ANY ($4::text[]) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[]) END
     FOR NO KEY UPDATE SKIP LOCKED) AS due
   UNION ALL`,
+  notEarly: `AND jobs.id <> ALL ($${first + 3}::text[])`,
 })
 
 /** Most settlements say no more than that the job is done: $7 to $9. Others come as JSON: $6. */
@@ -86,7 +98,7 @@ succeeded AS (${succeedSql(7)}),`
 const FLEETING = `set_config('synchronous_commit', 'off', true) AS fleeting`
 
 /** $1 worker, $2 token, $3 types, $5 limit. */
-const claimSql = (places: string, early: string, settling: boolean): string => `
+const claimSql = ({ places, early, notEarly }: Start, settling: boolean): string => `
 WITH RECURSIVE ${places},
 lease AS MATERIALIZED (SELECT 1 FROM {workers}${settling ? '' : `, ${FLEETING}`} WHERE id = $1 AND lease_until > {now}),
 ${settling ? SETTLING : ''}
@@ -96,6 +108,7 @@ candidate AS MATERIALIZED (${early}
     SELECT jobs.ctid AS tid FROM {jobs} AS jobs
     WHERE jobs.status IN ('pending', 'retrying') AND jobs.queue = place.queue AND jobs.priority = place.priority
       AND (jobs.run_after, jobs.id) > (place.run_after, place.id) AND jobs.run_after <= {now} AND jobs.type = ANY ($3::text[])
+      ${notEarly}
     ORDER BY jobs.run_after, jobs.id LIMIT $5::int
     FOR NO KEY UPDATE SKIP LOCKED) AS due
   LIMIT $5::int
@@ -125,14 +138,9 @@ SELECT 'answer', EXISTS (SELECT 1 FROM lease), date_part('epoch', {now}) * 1000,
   -- Which of the many are done, unless all are.
   ${settling ? `CASE WHEN (SELECT count(*) FROM succeeded) < cardinality($7::text[]) THEN (SELECT coalesce(json_agg(id), '[]')::text FROM succeeded) END` : 'NULL'}${', NULL'.repeat(17)}`
 
-const ALONE = knownPlaces(6)
-const SETTLING_TOO = knownPlaces(10)
 const STATEMENTS = {
-  exact: { settling: claimSql(EVERY_PLACE, '', true), fleeting: claimSql(EVERY_PLACE, '', false) },
-  fromHere: {
-    settling: claimSql(SETTLING_TOO.places, SETTLING_TOO.early, true),
-    fleeting: claimSql(ALONE.places, ALONE.early, false),
-  },
+  exact: { settling: claimSql(EVERY_PLACE, true), fleeting: claimSql(EVERY_PLACE, false) },
+  fromHere: { settling: claimSql(knownPlaces(10), true), fleeting: claimSql(knownPlaces(6), false) },
 }
 
 export type ClaimAnswer = ClaimResult & { settled: SettleOutcome[] }

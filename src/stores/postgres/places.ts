@@ -19,7 +19,10 @@ export interface FromHere {
   early: string[]
 }
 
-/** After an exact claim of many rows, others of many rows are from here for so long, or for so many times as long as it took, but no longer than that. Milliseconds. */
+/**
+ * After an exact claim of many rows, others of many rows are from here for so long, or for so many times as long as it took, but no
+ * longer than that. Milliseconds.
+ */
 const BRIEFLY = { atLeastMs: 100, times: 10, atMostMs: 1_000 }
 /** What a claim of many rows, and one of few, may take before anybody asks why. Milliseconds. */
 const UNSUSPICIOUS = { many: 30, few: 20 }
@@ -41,22 +44,35 @@ const NEXT_TRY_MS = 1_000
 const MOST_LEVELS = 1_000
 
 export interface MadeClaim {
+  /** Those that were looked through, as in its request. */
+  queues: readonly string[]
   exact: boolean
   jobs: readonly JobRow[]
   /** It was answered in full. */
   plenty: boolean
   /** How many rows it wrote, of jobs that it settled too. */
   rows: number
-  tookMs: number
+  /** Undefined where somebody else's lock took its time: that says nothing of the way to the jobs. */
+  tookMs: number | undefined
 }
+
+/** What is known of the last claim of certain queues, in their order: what is exact for some says nothing of others. */
+interface LastClaim {
+  exact: boolean
+  /** It was answered in full. */
+  plenty: boolean
+  /** Until then those of many rows are from here. */
+  brieflyUntil: number
+}
+
+const NONE: LastClaim = { exact: true, plenty: false, brieflyUntil: -Infinity }
 
 export class Places {
   readonly #known = new Map<string, Place>()
   #early: string[] = []
   #fromHere = false
-  /** What is known of the last claim: whether it was exact, and answered in full. */
-  #exact = true
-  #plenty = false
+  readonly #last = new Map<string, LastClaim>()
+  /** The latest of the last claims' times. */
   #brieflyUntil = -Infinity
   /** Exact claims in a row that took longer than they should. */
   #slow = 0
@@ -66,10 +82,11 @@ export class Places {
 
   /** From where to claim, or undefined for an exact claim. */
   choose(request: ClaimRequest, now: number): FromHere | undefined {
-    const briefly = request.limit >= MANY_ROWS && now < this.#brieflyUntil
+    const { plenty, brieflyUntil } = this.#lastOf(request.queues)
+    const briefly = request.limit >= MANY_ROWS && now < brieflyUntil
     if (!this.#fromHere && !briefly) return undefined
     // In a backlog, of which many jobs may have one time, what was late to come can wait for the next exact claim.
-    const places = briefly && this.#plenty ? this.#ends(request.queues) : this.known(request.queues)
+    const places = briefly && plenty ? this.#ends(request.queues) : this.known(request.queues)
     return places.length > 0 ? { places, early: this.#early.splice(0, request.limit) } : undefined
   }
 
@@ -86,15 +103,17 @@ export class Places {
   }
 
   /** Answers whether it was one slow claim too many. */
-  learn({ exact, jobs, plenty, rows, tookMs }: MadeClaim, now: number): boolean {
+  learn({ queues, exact, jobs, plenty, rows, tookMs }: MadeClaim, now: number): boolean {
     for (const job of jobs) this.#advance(job)
-    this.#plenty = plenty
-    this.#exact = exact
-    if (!exact) return false
     const size = rows >= MANY_ROWS ? 'many' : 'few'
-    if (size === 'many')
-      this.#brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * tookMs))
+    let { brieflyUntil } = this.#lastOf(queues)
+    if (exact && size === 'many')
+      brieflyUntil = now + Math.min(BRIEFLY.atMostMs, Math.max(BRIEFLY.atLeastMs, BRIEFLY.times * (tookMs ?? 0)))
+    this.#last.set(orderOf(queues), { exact, plenty, brieflyUntil })
+    this.#brieflyUntil = Math.max(this.#brieflyUntil, brieflyUntil)
+    if (!exact) return false
     if (!this.#fromHere) this.#early = []
+    if (tookMs === undefined) return false
     const slow = tookMs - rows * UNSUSPICIOUS_MS_PER_ROW > UNSUSPICIOUS[size]
     this.#slow = slow ? this.#slow + 1 : 0
     if (this.#slow < SUSPICIOUS_RUN[size] || now < this.#trustedUntil || this.#known.size === 0) return false
@@ -122,9 +141,15 @@ export class Places {
   }
 
   /** In how many milliseconds to claim again, or to send a scout, for what the last claim may have missed; Infinity when it missed nothing. */
-  againInMs(now: number): number {
-    if (!this.#fromHere) return this.#exact ? Infinity : Math.max(0, this.#brieflyUntil - now)
+  againInMs(queues: readonly string[], now: number): number {
+    const { exact, brieflyUntil } = this.#lastOf(queues)
+    if (!this.#fromHere) return exact ? Infinity : Math.max(0, brieflyUntil - now)
     return this.#scouting ? Infinity : Math.max(0, this.#scoutFrom - now)
+  }
+
+  /** Whether the last claim of these queues may have missed what the next one finds. */
+  partial(queues: readonly string[]): boolean {
+    return !this.#fromHere && !this.#lastOf(queues).exact
   }
 
   scouted(found: readonly Place[], tookMs: number, now: number): void {
@@ -145,20 +170,31 @@ export class Places {
     this.#scoutFrom = now + NEXT_TRY_MS
   }
 
-  /** A new level, of which this is the first job that is known. */
-  #begin({ queue, priority, runAfter }: Place): void {
-    this.#known.set(keyOf({ queue, priority }), { queue, priority, runAfter, id: '' })
+  #lastOf(queues: readonly string[]): LastClaim {
+    return this.#last.get(orderOf(queues)) ?? NONE
   }
 
-  /** Jobs of one level come in order. */
+  /** A new level, of which this is the first job that is known. */
+  #begin({ queue, priority, runAfter }: Place): void {
+    this.#know({ queue, priority, runAfter, id: '' })
+  }
+
+  /** Jobs of one level come in order. One that was only inserted may be far from due, and says nothing of those that are. */
   #advance({ queue, priority, runAfter, id }: JobRow): void {
-    const key = keyOf({ queue, priority })
-    const place = this.#known.get(key)
-    if (place && runAfter < place.runAfter) return
-    this.#known.delete(key)
-    this.#known.set(key, { queue, priority, runAfter, id })
+    const place = this.#known.get(keyOf({ queue, priority }))
+    if (place && place.id !== '' && runAfter < place.runAfter) return
+    this.#know({ queue, priority, runAfter, id })
+  }
+
+  #know(place: Place): void {
+    this.#known.delete(keyOf(place))
+    this.#known.set(keyOf(place), place)
     if (this.#known.size > MOST_LEVELS) this.#known.delete(this.#known.keys().next().value!)
   }
+}
+
+function orderOf(queues: readonly string[]): string {
+  return JSON.stringify(queues)
 }
 
 function keyOf({ queue, priority }: Pick<Place, 'queue' | 'priority'>): string {

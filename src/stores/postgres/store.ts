@@ -93,8 +93,9 @@ export function postgresStore({ connection, schema = 'public', answerMs, clock }
       const places = placesFor(placesOf, request)
       const answer = await claimFrom(database, places, request, settlements)
       void sendScout(database, places, request)?.then((found) => found && watcher.announced('due'))
-      const againInMs = Math.ceil(places.againInMs(performance.now()))
+      const againInMs = Math.ceil(places.againInMs(request.queues, performance.now()))
       if (answer.jobs.length < request.limit && againInMs < (answer.nextDueInMs ?? Infinity)) answer.nextDueInMs = againInMs
+      if (places.partial(request.queues)) answer.partial = true
       // It must not be taken back, or there would be one attempt too many.
       if (settlements.length === 0 && answer.jobs.some((row) => mayBeLastAttempt(request, row)))
         await read(() => touchWorker(text, request.workerId))
@@ -185,12 +186,17 @@ async function claimFrom(
       return claim(text, request, settlements, { from, ofFree: true })
     },
   })
-  // How long somebody else held a lock says nothing of the way to the jobs.
-  if (waited) return answer
   const now = performance.now()
   const { jobs } = answer
-  const made = { exact: from === undefined, jobs, plenty: jobs.length >= request.limit, rows: jobs.length + settlements.length }
-  if (places.learn({ ...made, tookMs: now - since }, now)) database.planAnew()
+  const made = {
+    queues: request.queues,
+    exact: from === undefined,
+    jobs,
+    plenty: jobs.length >= request.limit,
+    rows: jobs.length + settlements.length,
+    tookMs: waited ? undefined : now - since,
+  }
+  if (places.learn(made, now)) database.planAnew()
   return answer
 }
 

@@ -21,9 +21,12 @@ function memory() {
     now: () => now,
     choose: (limit = request.limit) => places.choose({ ...request, limit }, now),
     wait: (ms: number) => void (now += ms),
-    claim: (tookMs: number, { rows = 500, jobs = [job(now)], exact = true, plenty = false } = {}): boolean => {
+    claim: (
+      tookMs: number,
+      { rows = 500, jobs = [job(now)], exact = true, plenty = false, queues = request.queues, waited = false } = {},
+    ): boolean => {
       now += tookMs
-      return places.learn({ exact, jobs, plenty, rows, tookMs }, now)
+      return places.learn({ queues, exact, jobs, plenty, rows, tookMs: waited ? undefined : tookMs }, now)
     },
     scout: (tookMs: number, found: readonly JobRow[] = []): void => {
       expect(places.wantsScout(now)).toBe(true)
@@ -46,13 +49,21 @@ it('claims are exact as long as they take no longer than their rows explain', ()
   for (let i = 0; i < 1_000; i++) expect(claim(USUAL_MS)).toBe(false)
   expect(choose(FEW)).toBeUndefined()
   expect(places.wantsScout(now())).toBe(false)
-  expect(places.againInMs(now())).toBe(Infinity)
+  expect(places.againInMs(request.queues, now())).toBe(Infinity)
 })
 
 it('one that takes longer now and then says nothing', () => {
   const { claim, choose } = memory()
   for (let i = 0; i < 100; i++) for (const ms of [SLOW_MS, SLOW_MS, USUAL_MS]) expect(claim(ms)).toBe(false)
   expect(choose(FEW)).toBeUndefined()
+})
+
+it('one that somebody else has held up says nothing, and is remembered all the same', () => {
+  const { claim, choose, places, now } = memory()
+  for (let i = 0; i < 100; i++) expect(claim(300, { waited: true })).toBe(false)
+  expect(choose(FEW)).toBeUndefined()
+  claim(USUAL_MS, { exact: false, waited: true })
+  expect(places.againInMs(request.queues, now())).toBe(90)
 })
 
 it('of few rows, each may take longer before anybody asks why', () => {
@@ -77,9 +88,9 @@ it('after several slow ones in a row, claims start a little before where the las
 
 it('a scout is sent at once then, one at a time, and the next after ten times as long as it took', () => {
   const { scout, places, now, wait, choose } = suspicious()
-  expect(places.againInMs(now())).toBe(0)
+  expect(places.againInMs(request.queues, now())).toBe(0)
   scout(200)
-  expect(places.againInMs(now())).toBe(2_000)
+  expect(places.againInMs(request.queues, now())).toBe(2_000)
   wait(1_999)
   expect(places.wantsScout(now())).toBe(false)
   wait(1)
@@ -118,7 +129,7 @@ it('a scout that fails is sent again after a second', () => {
   const { places, now, wait } = suspicious()
   expect(places.wantsScout(now())).toBe(true)
   places.scoutFailed(now())
-  expect(places.againInMs(now())).toBe(1_000)
+  expect(places.againInMs(request.queues, now())).toBe(1_000)
   wait(1_000)
   expect(places.wantsScout(now())).toBe(true)
 })
@@ -135,6 +146,13 @@ it('the oldest of more than a thousand levels is forgotten', () => {
   for (let i = 1; i <= 1_000; i++) claim(USUAL_MS, { jobs: [job(100_000 + i, 'default', i)] })
   expect(choose()?.places).toHaveLength(1_000)
   expect(choose()?.places.some(({ priority }) => priority === 0)).toBe(false)
+})
+
+it('so it is where jobs are inserted here, too', () => {
+  const { places, choose, now } = suspicious()
+  const levels = Array.from({ length: 1_500 }, (_, i) => job(100_000, 'default', i + 1))
+  places.inserted(levels, now())
+  expect(choose()?.places).toHaveLength(1_000)
 })
 
 describe('after an exact claim of many rows, others of many rows', () => {
@@ -177,16 +195,38 @@ describe('after an exact claim of many rows, others of many rows', () => {
     expect(choose(100)).toBeDefined()
   })
 
+  it('start behind what was claimed, though the first job that was inserted here into the level is far from due', () => {
+    const { claim, choose, places, now } = memory()
+    claim(USUAL_MS, { plenty })
+    places.inserted([job(86_400_000, 'default', 5, 'delayed')], now())
+    claim(USUAL_MS, { plenty, jobs: [job(2_000, 'default', 5, 'due')] })
+    expect(choose()?.places).toContainEqual({ queue: 'default', priority: 5, runAfter: 2_000, id: 'due' })
+  })
+
+  it('of other queues, or in another order, are exact in their turn', () => {
+    const { claim, places, now, wait } = memory()
+    const some = { ...request, queues: ['default'] }
+    claim(USUAL_MS, { plenty })
+    claim(USUAL_MS, { plenty, queues: some.queues })
+    wait(80)
+    claim(USUAL_MS, { plenty })
+    // The other worker, or the other turn, has had the claim that was due.
+    wait(10)
+    expect(places.choose(request, now())).toBeDefined()
+    expect(places.choose(some, now())).toBeUndefined()
+    expect(places.choose({ ...request, queues: request.queues.toReversed() }, now())).toBeUndefined()
+  })
+
   it('that found too little are followed by an exact one as soon as there may be one', () => {
     const { claim, places, now, wait } = memory()
     claim(USUAL_MS, { plenty })
-    expect(places.againInMs(now())).toBe(Infinity)
+    expect(places.againInMs(request.queues, now())).toBe(Infinity)
     claim(USUAL_MS, { exact: false })
-    expect(places.againInMs(now())).toBe(90)
+    expect(places.againInMs(request.queues, now())).toBe(90)
     wait(95)
-    expect(places.againInMs(now())).toBe(0)
+    expect(places.againInMs(request.queues, now())).toBe(0)
     claim(USUAL_MS)
-    expect(places.againInMs(now())).toBe(Infinity)
+    expect(places.againInMs(request.queues, now())).toBe(Infinity)
   })
 
   it('bring what was inserted here before their place, or into a new level', () => {
