@@ -161,9 +161,9 @@ async function insert(database: Database, jobs: readonly NewJob[], quiet: boolea
   return database.run(() => insertAll(text, jobs, { quiet }), { transaction: takesOver(jobs) })
 }
 
-/** What is known depends on the types that were looked for, and how often somebody looks from the beginning on the queues. */
-function placesFor(all: Map<string, Places>, { types, queues }: ClaimRequest): Places {
-  const key = JSON.stringify([types.toSorted(), queues.toSorted()])
+/** What is known depends on the types that were looked for. */
+function placesFor(all: Map<string, Places>, { types }: ClaimRequest): Places {
+  const key = JSON.stringify(types.toSorted())
   let places = all.get(key)
   if (!places) all.set(key, (places = new Places()))
   return places
