@@ -4,7 +4,7 @@
  *   exchange: one call to the store settles what has ended and claims what fits, in one commit. One is in flight at most. Where the
  *             store works elsewhere, it asks for a third of what may be held, and before the jobs of the last one start; and many
  *             settlements go apart, on another connection. So some jobs are claimed while others run and others are written.
- *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before anything new is claimed.
+ *   waiting:  claimed jobs that have no slot yet, the prefetch. They start before what is claimed after them.
  *   asleep:   the last claim came back short. Woken by a change in the store, by the next due job, or by the poll.
  *
  * How many are claimed: one for each free slot, and beyond that only what the measured pace would start within
