@@ -287,7 +287,7 @@ export class ClaimLoop {
     return this.#env.concurrency + Math.min(this.#env.prefetch, Math.floor(this.#pace.perMs * PREFETCH_MS))
   }
 
-  /** But each slot is filled at once. */
+  /** One is claimed while another runs and the last is written. No fewer than the slots, which are filled at once. */
   #third(): number {
     return Math.max(this.#env.concurrency, Math.ceil(this.#most() / 3))
   }

@@ -185,7 +185,7 @@ function supersedesItself({ id, supersedes }: NewJob, holder: JobRow): boolean {
   return supersedes?.id === id && supersedes.status === holder.status
 }
 
-/** What is left out is nothing: each member costs the server as much as the rest of a column's work. */
+/** What is zero is left out: the server reads each member. */
 function forSql({ job, position }: Open): string {
   const rest = JSON.stringify({
     id: job.id,
